@@ -1,0 +1,12 @@
+// Command caddy is Caddy with this module and its simulator plugged in. It
+// serves development and the quickstart; for production build with xcaddy, as
+// the README shows.
+package main
+
+import (
+	caddycmd "github.com/caddyserver/caddy/v2/cmd"
+
+	_ "github.com/caddyserver/caddy/v2/modules/standard"
+)
+
+func main() { caddycmd.Main() }

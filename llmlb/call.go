@@ -1,0 +1,150 @@
+package llmlb
+
+import (
+	"context"
+	"time"
+)
+
+// Call is one client request from arrival to last byte. It belongs to the
+// goroutine that serves the request; nothing in it is locked.
+type Call struct {
+	Features
+
+	Pool     *Pool
+	Settings *Settings // of the configuration the Call began under
+	Arrival  time.Time
+
+	// Body is the whole request body, kept so that every attempt can send it
+	// again. Nil when the request has none or it was not read.
+	Body []byte
+
+	// Lease is the reservation the next attempt uses, or the current one
+	// holds.
+	Lease *Lease
+
+	// Decision is why Lease's endpoint was chosen.
+	Decision Decision
+
+	// Attempts counts attempts that were begun.
+	Attempts int
+
+	// Status is the response status an endpoint answered with, 0 before.
+	Status int
+
+	// FirstToken is when the first token came, zero before. A role-only chunk,
+	// a comment or a usage chunk is not a token.
+	FirstToken time.Time
+
+	// Usage as the engine told it; Unknown where it did not.
+	PromptTokens, CachedTokens, OutputTokens int
+
+	// Outcome of the last attempt, OutcomeNone while it runs.
+	Outcome Outcome
+
+	// Refusal is a code word for why the Call was answered here, empty
+	// otherwise.
+	Refusal string
+
+	// Learn, when set, is called once when the prompt's prefill is proved: at
+	// the first token, or at the end of an answer that came whole. The prefix
+	// index learns from it.
+	Learn func(now time.Time)
+
+	// Exhausted says that a choice found nothing eligible for this Call, so
+	// that further tries need not look again.
+	Exhausted bool
+
+	excluded []*Endpoint
+}
+
+// NewCall returns a Call with nothing known of its usage.
+func NewCall(pool *Pool, settings *Settings, arrival time.Time) *Call {
+	return &Call{
+		Pool: pool, Settings: settings, Arrival: arrival,
+		PromptTokens: Unknown, CachedTokens: Unknown, OutputTokens: Unknown,
+	}
+}
+
+// String keeps the prompt out of anything that prints a Call.
+func (c *Call) String() string { return "call" }
+
+// GoString does the same for %#v.
+func (c *Call) GoString() string { return "call" }
+
+// Exclude keeps the endpoint from being chosen again for this Call.
+func (c *Call) Exclude(e *Endpoint) {
+	if !c.Excluded(e) {
+		c.excluded = append(c.excluded, e)
+	}
+}
+
+// Excluded reports whether the endpoint failed this Call before.
+func (c *Call) Excluded(e *Endpoint) bool {
+	for _, x := range c.excluded {
+		if x == e {
+			return true
+		}
+	}
+	return false
+}
+
+// ExpectedOutput is how many tokens the Call is expected to generate: half its
+// ceiling, within what people commonly ask for. Without a ceiling it is 256.
+func (c *Call) ExpectedOutput() int {
+	if c.MaxOutputTokens <= 0 {
+		return 256
+	}
+	return min(max(1, c.MaxOutputTokens/2), 1024)
+}
+
+// SawFirstToken notes the first token of the answer: the Lease moves to decode,
+// the endpoint's TTFT is measured from the moment it was reserved, and the
+// prefix index learns. Only the first call counts.
+func (c *Call) SawFirstToken(now time.Time) {
+	if !c.FirstToken.IsZero() || c.Lease == nil {
+		return
+	}
+	c.FirstToken = now
+	c.Lease.FirstToken()
+	c.Lease.Endpoint().ObserveTTFT(now, now.Sub(c.Lease.Start()))
+	c.learned(now)
+}
+
+// SawWhole notes an answer that came in one piece and was complete: it proves
+// the prefill but says nothing of the time to first token.
+func (c *Call) SawWhole(now time.Time) {
+	if c.FirstToken.IsZero() {
+		c.learned(now)
+	}
+}
+
+func (c *Call) learned(now time.Time) {
+	if c.Learn != nil {
+		c.Learn(now)
+		c.Learn = nil
+	}
+}
+
+// EndAttempt gives the current Lease back and counts how the attempt ended. The
+// first outcome of an attempt counts; without a Lease nothing happens.
+func (c *Call) EndAttempt(now time.Time, o Outcome) {
+	if c.Lease == nil {
+		return
+	}
+	c.Lease.Endpoint().CountOutcome(o)
+	c.Lease.End(now)
+	c.Lease, c.Outcome = nil, o
+}
+
+type callKey struct{}
+
+// WithCall returns a context that carries the Call.
+func WithCall(ctx context.Context, c *Call) context.Context {
+	return context.WithValue(ctx, callKey{}, c)
+}
+
+// CallOf returns the context's Call, or nil.
+func CallOf(ctx context.Context) *Call {
+	c, _ := ctx.Value(callKey{}).(*Call)
+	return c
+}

@@ -1,0 +1,210 @@
+package llmlb
+
+import (
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+)
+
+// Endpoint is one inference server (replica), identified within its pool by its
+// dial address. It lives across configuration reloads.
+type Endpoint struct {
+	pool    *Pool
+	address string
+	name    atomic.Pointer[string]
+
+	// Counters, read by metrics; they never go back while the endpoint lives.
+	TTFT         *Histogram // time to first token, from arrival, of calls that ended here
+	decisions    [reasons]atomic.Uint64
+	outcomes     [outcomes]atomic.Uint64
+	scrapes      atomic.Uint64
+	scrapeErrors atomic.Uint64
+	staleConns   atomic.Int32
+
+	// Everything below is under the pool's lock.
+	ledger  Ledger
+	reach   reach
+	drain   bool
+	drainAt time.Time
+	ttft    time.Duration
+	ttftAt  time.Time
+	cacheID uint32
+
+	configs int       // live configurations that name it
+	leases  int       // open Leases
+	lastUse time.Time // last Lease ended, or last seen among dynamic upstreams
+	dynamic bool      // came from dynamic upstreams; forgotten by Sweep
+	cold    uint64    // when it last took a cold prefix, in the pool's own count
+
+	scrapedAt   time.Time // last scrape that was read, useful or not
+	scrapeError string    // why the last scrape told nothing; empty when it did
+}
+
+// DefaultName is the name of an endpoint that the operator did not name:
+// "ep-" and six hex digits, the same on every gateway and after every reload.
+// It tells a client which server answered without telling where that is.
+func DefaultName(pool, address string) string {
+	return fmt.Sprintf("ep-%06x", xxhash.Sum64String(pool+"\x00"+address)&0xffffff)
+}
+
+// Name returns the endpoint's name for people and labels.
+func (e *Endpoint) Name() string { return *e.name.Load() }
+
+// Address returns the dial address.
+func (e *Endpoint) Address() string { return e.address }
+
+// Pool returns the pool the endpoint belongs to.
+func (e *Endpoint) Pool() *Pool { return e.pool }
+
+// Ledger returns the endpoint's account. Use it under the pool's lock.
+func (e *Endpoint) Ledger() *Ledger { return &e.ledger }
+
+// Load is Ledger.Load under the scrape settings given. Under the pool's lock.
+func (e *Endpoint) Load(now time.Time, s *Settings) Load {
+	return e.ledger.Load(now, s.Scrape.Interval, s.Scrape.StaleAfter)
+}
+
+// CacheID names the contents of the endpoint's KV cache. It changes when the
+// engine restarts, so that an index keyed by it forgets what is gone. Never 0.
+// Under the pool's lock.
+func (e *Endpoint) CacheID() uint32 { return e.cacheID }
+
+// Draining reports whether the endpoint takes nothing new. Under the pool's
+// lock.
+func (e *Endpoint) Draining() bool { return e.drain }
+
+func (e *Endpoint) setDrain(on bool, now time.Time) {
+	if on && !e.drain {
+		e.drainAt = now
+	}
+	e.drain = on
+}
+
+// Down reports whether the endpoint is taken out as unreachable and not due
+// for a trial. Under the pool's lock.
+func (e *Endpoint) Down(now time.Time) bool { return e.reach.down && !e.reach.trial(now) }
+
+// State returns the state, why, and since when. Under the pool's lock.
+func (e *Endpoint) State() (State, string, time.Time) {
+	if e.drain {
+		s := &e.ledger.signals
+		if e.leases == 0 && s.Running <= 0 && s.Waiting <= 0 {
+			return Drained, "", e.drainAt
+		}
+		return Draining, "", e.drainAt
+	}
+	if e.reach.down {
+		return Down, e.reach.reason, e.reach.since
+	}
+	return Up, "", e.reach.since
+}
+
+// ttftKeep is how long a time to first token says something about now.
+const ttftKeep = time.Minute
+
+// RecentTTFT returns the latest known time to first token: what we saw
+// ourselves within a minute, else what the engine's own histogram gained
+// between two scrapes. Under the pool's lock.
+func (e *Endpoint) RecentTTFT(now time.Time) (time.Duration, bool) {
+	if !e.ttftAt.IsZero() && now.Sub(e.ttftAt) <= ttftKeep {
+		return e.ttft, true
+	}
+	if l := &e.ledger; !l.engineTTFTAt.IsZero() && now.Sub(l.engineTTFTAt) <= ttftKeep {
+		return l.engineTTFT, true
+	}
+	return 0, false
+}
+
+// ObserveTTFT notes a first token seen by us: d after the attempt was sent.
+func (e *Endpoint) ObserveTTFT(now time.Time, d time.Duration) {
+	e.TTFT.Observe(d)
+	e.pool.mu.Lock()
+	e.ttft, e.ttftAt = d, now
+	e.pool.mu.Unlock()
+}
+
+// ObserveSignals takes in what a scrape said.
+func (e *Endpoint) ObserveSignals(s Signals) {
+	e.scrapes.Add(1)
+	e.pool.mu.Lock()
+	if e.ledger.observe(s) {
+		e.cacheID = e.pool.nextCacheID()
+	}
+	e.scrapedAt, e.scrapeError = s.At, ""
+	e.pool.mu.Unlock()
+}
+
+// ObserveScrapeError notes a scrape that told nothing, and reports whether the
+// reason is a new one: worth a log line.
+func (e *Endpoint) ObserveScrapeError(now time.Time, reason string) (news bool) {
+	e.scrapes.Add(1)
+	e.scrapeErrors.Add(1)
+	e.pool.mu.Lock()
+	defer e.pool.mu.Unlock()
+	news = e.scrapeError != reason
+	e.scrapedAt, e.scrapeError = now, reason
+	return news
+}
+
+// Reached notes that the endpoint answered an attempt or a scrape with
+// anything at all.
+func (e *Endpoint) Reached(now time.Time) {
+	e.pool.mu.Lock()
+	changed := e.reach.ok(now)
+	e.pool.mu.Unlock()
+	if changed {
+		e.pool.changed(Change{Endpoint: e, From: Down, To: Up, At: now})
+	}
+}
+
+// NotReached notes that a connection to the endpoint could not be made. The
+// reason must be short and fit for an operator's table.
+func (e *Endpoint) NotReached(now time.Time, reason string) {
+	e.pool.mu.Lock()
+	changed := e.reach.failed(now, reason)
+	e.pool.mu.Unlock()
+	if changed {
+		e.pool.changed(Change{Endpoint: e, From: Up, To: Down, Reason: reason, At: now})
+	}
+}
+
+// CountDecision counts a choice of this endpoint.
+func (e *Endpoint) CountDecision(r Reason) { e.decisions[r].Add(1) }
+
+// CountOutcome counts the end of an attempt here.
+func (e *Endpoint) CountOutcome(o Outcome) { e.outcomes[o].Add(1) }
+
+// Decisions returns how often the endpoint was chosen for the reason.
+func (e *Endpoint) Decisions(r Reason) uint64 { return e.decisions[r].Load() }
+
+// Ended returns how many attempts here ended with the outcome.
+func (e *Endpoint) Ended(o Outcome) uint64 { return e.outcomes[o].Load() }
+
+// Scrapes returns how many scrapes were tried and how many told nothing.
+func (e *Endpoint) Scrapes() (tried, failed uint64) {
+	return e.scrapes.Load(), e.scrapeErrors.Load()
+}
+
+// staleLimit is how many stale connections show that a server closes its
+// connection after each reply without saying so, as llama.cpp does.
+const staleLimit = 2
+
+// NoteStaleConnection counts a reused connection that turned out dead.
+func (e *Endpoint) NoteStaleConnection() { e.staleConns.Add(1) }
+
+// ClosesAfterReply reports whether connections to the endpoint should not be
+// reused.
+func (e *Endpoint) ClosesAfterReply() bool { return e.staleConns.Load() >= staleLimit }
+
+// ColdTurn returns when the endpoint last took a cold prefix, as a count that
+// rises with every such choice in the pool. Under the pool's lock.
+func (e *Endpoint) ColdTurn() uint64 { return e.cold }
+
+// TakeCold notes that the endpoint takes a cold prefix now. Under the pool's
+// lock.
+func (e *Endpoint) TakeCold() {
+	e.pool.coldTurns++
+	e.cold = e.pool.coldTurns
+}

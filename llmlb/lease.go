@@ -1,0 +1,65 @@
+package llmlb
+
+import "time"
+
+// Phase is how far a Lease has come.
+type Phase uint8
+
+// The phases of a Lease.
+const (
+	Prefill Phase = iota // sent or about to be; no first token yet
+	Decode               // tokens flow
+	Done                 // ended; counts for nothing
+)
+
+// Lease is a Call's reservation on an Endpoint. It is taken by Pool.Reserve in
+// the same critical section that chose the endpoint, and given back exactly
+// once by End, however often that is called.
+type Lease struct {
+	pool     *Pool
+	endpoint *Endpoint
+	uncached int
+	output   int
+	phase    Phase
+	start    time.Time
+}
+
+// Endpoint returns the endpoint reserved.
+func (l *Lease) Endpoint() *Endpoint { return l.endpoint }
+
+// Start returns when the reservation was made.
+func (l *Lease) Start() time.Time { return l.start }
+
+// Uncached returns the prompt tokens booked as work: those the endpoint is not
+// believed to hold.
+func (l *Lease) Uncached() int { return l.uncached }
+
+// FirstToken moves the Lease from prefill to decode. Calling it again, or
+// after End, changes nothing.
+func (l *Lease) FirstToken() {
+	l.pool.mu.Lock()
+	defer l.pool.mu.Unlock()
+	if l.phase == Prefill {
+		l.endpoint.ledger.firstToken(l.uncached)
+		l.phase = Decode
+	}
+}
+
+// End gives the reservation back. Only the first call counts.
+func (l *Lease) End(now time.Time) {
+	l.pool.mu.Lock()
+	if l.phase == Done {
+		l.pool.mu.Unlock()
+		return
+	}
+	l.endpoint.ledger.release(l.phase, l.uncached, l.output)
+	l.phase = Done
+	l.endpoint.leases--
+	l.endpoint.lastUse = now
+	last := l.pool.leaseEnded(l.endpoint)
+	l.pool.mu.Unlock()
+	if last {
+		// Outside the lock: the pool may be destructed by this.
+		_, _ = pools.Delete(l.pool.name)
+	}
+}

@@ -1,0 +1,245 @@
+package llmlb
+
+import "time"
+
+// Ledger is an endpoint's running account of load. It merges what scrapes say,
+// which lags and is shared with other gateways, with the Leases we issued
+// ourselves, which are exact but blind to others. Neither alone is the truth.
+//
+// The zero value is an endpoint about which nothing is known and to which
+// nothing was sent. All methods run under the pool's lock.
+type Ledger struct {
+	own  account
+	peak peak
+
+	// sent counts own calls that went out since the last scrape ended, which
+	// that scrape therefore cannot have seen.
+	sent int
+
+	signals Signals // the last that told load
+	scraped bool    // signals is real
+
+	foreignWaiting float64
+	foreignRunning float64
+
+	// meanPrompt is the moving average of uncached prompt tokens per call. It
+	// turns foreign requests, which scrapes count, into tokens, which scores
+	// need.
+	meanPrompt float64
+
+	// tokensPerSecond and engineTTFT come from counters between two scrapes.
+	tokensPerSecond float64
+	engineTTFT      time.Duration
+	engineTTFTAt    time.Time
+}
+
+// account is our own work at an endpoint at one moment.
+type account struct {
+	prefillTokens int // uncached prompt tokens without a first token yet
+	prefillCalls  int
+	decodeCalls   int
+	outputTokens  int // expected output tokens of all open calls
+}
+
+// peak is the most calls we held at any moment since the last scrape ended.
+type peak struct {
+	prefill int // without a first token
+	calls   int // all
+}
+
+func (a *account) calls() int { return a.prefillCalls + a.decodeCalls }
+
+// Priors and averages of the ledger.
+const (
+	// priorPrompt is the assumed uncached prompt of a request, in tokens, until
+	// our own traffic teaches better.
+	priorPrompt = 1000
+	// promptWeight is the weight of a new prompt in the moving average.
+	promptWeight = 0.05
+)
+
+// reserve books a call: its uncached prompt tokens and expected output.
+func (l *Ledger) reserve(uncached, output int) {
+	l.own.prefillTokens += uncached
+	l.own.prefillCalls++
+	l.own.outputTokens += output
+	l.sent++
+	l.raisePeak()
+	if l.meanPrompt == 0 {
+		l.meanPrompt = priorPrompt
+	}
+	l.meanPrompt += promptWeight * (float64(uncached) - l.meanPrompt)
+}
+
+// firstToken moves a call from prefill to decode.
+func (l *Ledger) firstToken(uncached int) {
+	l.own.prefillTokens -= uncached
+	l.own.prefillCalls--
+	l.own.decodeCalls++
+	l.raisePeak()
+}
+
+// release ends a call in the given phase.
+func (l *Ledger) release(phase Phase, uncached, output int) {
+	if phase == Prefill {
+		l.own.prefillTokens -= uncached
+		l.own.prefillCalls--
+	} else {
+		l.own.decodeCalls--
+	}
+	l.own.outputTokens -= output
+}
+
+// raisePeak keeps the most we held at any moment since the last scrape ended.
+// A scrape's numbers were taken at some moment in between, so subtracting the
+// peak never counts our own work twice; at worst it hides a little of others'.
+func (l *Ledger) raisePeak() {
+	l.peak.prefill = max(l.peak.prefill, l.own.prefillCalls)
+	l.peak.calls = max(l.peak.calls, l.own.calls())
+}
+
+// observe takes in one scrape and reports whether the engine has restarted
+// since the one before. Signals without load change nothing but counters.
+func (l *Ledger) observe(s Signals) (restarted bool) {
+	if l.scraped {
+		restarted = l.signals.restartedBy(&s)
+		if restarted {
+			l.tokensPerSecond, l.engineTTFT, l.engineTTFTAt = 0, 0, time.Time{}
+		} else {
+			l.derive(&s)
+		}
+	}
+	waiting, running := max(0, s.Waiting), max(0, s.Running)
+	l.foreignWaiting = max(0, waiting-float64(l.peak.prefill))
+	// All own calls count here: one that prefills is in the batch already.
+	l.foreignRunning = max(0, running-float64(l.peak.calls))
+	l.signals, l.scraped = s, true
+	l.sent = 0
+	l.peak = peak{}
+	l.raisePeak()
+	return restarted
+}
+
+// derive computes what only the change of counters between two scrapes tells.
+func (l *Ledger) derive(s *Signals) {
+	old := &l.signals
+	dt := s.At.Sub(old.At).Seconds()
+	if dt > 0 && s.GenerationTokens >= 0 && old.GenerationTokens >= 0 {
+		l.tokensPerSecond = (s.GenerationTokens - old.GenerationTokens) / dt
+	}
+	if n := s.TTFTCount - old.TTFTCount; old.TTFTCount >= 0 && n > 0 && s.TTFTSum >= old.TTFTSum {
+		l.engineTTFT = time.Duration((s.TTFTSum - old.TTFTSum) / n * float64(time.Second))
+		l.engineTTFTAt = s.At
+	}
+}
+
+// restartedBy reports whether next was read from a younger process than s.
+func (s *Signals) restartedBy(next *Signals) bool {
+	if s.ProcessStart >= 0 && next.ProcessStart >= 0 && next.ProcessStart > s.ProcessStart+1 {
+		return true
+	}
+	backwards := func(a, b float64) bool { return a >= 0 && b >= 0 && b < a }
+	return backwards(s.PromptTokens, next.PromptTokens) ||
+		backwards(s.GenerationTokens, next.GenerationTokens) ||
+		backwards(s.TTFTCount, next.TTFTCount)
+}
+
+// Load is the merged account at one moment: what selection scores.
+type Load struct {
+	// PrefillTokens are the uncached prompt tokens that stand before a new
+	// request: our own exactly, others' by estimate.
+	PrefillTokens float64
+
+	// Waiting is how many requests stand in the engine's queue, Running how
+	// many are in its batch, by the last scrape and what we did since.
+	Waiting float64
+	Running float64
+
+	// Own is how many of our own calls are open there.
+	Own int
+
+	// Foreign is how many requests of others are counted in, after
+	// freshness.
+	Foreign float64
+
+	// KVUsage is 0 to 1, or Unknown when blind or not told. KVCapacity is in
+	// tokens, or Unknown.
+	KVUsage    float64
+	KVCapacity float64
+
+	// Blind says that there are no numbers, or that they are older than
+	// stale_after: only our own work is counted, so the endpoint looks better
+	// than it may be. Its share must be capped at a fair one.
+	Blind bool
+}
+
+// Load merges the account at the given moment. interval is how often the
+// endpoint is scraped, staleAfter the age at which numbers count for nothing.
+func (l *Ledger) Load(now time.Time, interval, staleAfter time.Duration) Load {
+	fresh := l.freshness(now, interval, staleAfter)
+	ld := Load{
+		Own:        l.own.calls(),
+		KVUsage:    Unknown,
+		KVCapacity: Unknown,
+		Blind:      fresh <= 0,
+	}
+	foreignWaiting, foreignRunning := l.foreignWaiting*fresh, l.foreignRunning*fresh
+	ld.Foreign = foreignWaiting + foreignRunning
+	ld.PrefillTokens = float64(l.own.prefillTokens)
+	// The first call in prefill is being worked on; those after it wait for it.
+	ownWaiting := float64(max(0, l.own.prefillCalls-1))
+	if !ld.Blind {
+		ld.KVUsage, ld.KVCapacity = l.signals.KVUsage, l.signals.KVCapacity
+		if l.signals.WaitingTokens >= 0 && foreignWaiting > 0 {
+			ld.PrefillTokens += max(0, l.signals.WaitingTokens-float64(l.own.prefillTokens)) * fresh
+		} else {
+			ld.PrefillTokens += foreignWaiting * l.promptMean()
+		}
+		// A call sent before the scrape that is not in the engine's queue is in
+		// its batch, however long its prefill takes.
+		ownWaiting = min(ownWaiting, max(0, l.signals.Waiting)+float64(l.sent))
+	}
+	ld.Waiting = foreignWaiting + ownWaiting
+	ld.Running = foreignRunning + float64(l.own.calls()) - ownWaiting
+	return ld
+}
+
+// freshness is 1 up to two scrape intervals, then falls to 0 at staleAfter.
+func (l *Ledger) freshness(now time.Time, interval, staleAfter time.Duration) float64 {
+	if !l.scraped || !l.signals.HasLoad() {
+		return 0
+	}
+	age := now.Sub(l.signals.At)
+	switch full := 2 * interval; {
+	case age >= staleAfter:
+		return 0
+	case age <= full:
+		return 1
+	default:
+		return float64(staleAfter-age) / float64(staleAfter-full)
+	}
+}
+
+func (l *Ledger) promptMean() float64 {
+	if l.meanPrompt == 0 {
+		return priorPrompt
+	}
+	return l.meanPrompt
+}
+
+// Signals returns the last scrape that told anything, and false if there was
+// none.
+func (l *Ledger) Signals() (Signals, bool) { return l.signals, l.scraped }
+
+// TokensInFlight returns our own outstanding work: uncached prompt tokens
+// without a first token, and expected output tokens.
+func (l *Ledger) TokensInFlight() (prefill, output int) {
+	return l.own.prefillTokens, l.own.outputTokens
+}
+
+// OwnCalls returns how many of our own calls are open, by phase.
+func (l *Ledger) OwnCalls() (prefill, decode int) { return l.own.prefillCalls, l.own.decodeCalls }
+
+// TokensPerSecond returns the generation speed of the whole engine between the
+// last two scrapes.
+func (l *Ledger) TokensPerSecond() float64 { return l.tokensPerSecond }

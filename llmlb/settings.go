@@ -1,0 +1,99 @@
+package llmlb
+
+import (
+	"net/http"
+	"time"
+)
+
+// Defaults of the settings, as documented in docs/caddyfile.md.
+const (
+	DefaultPool         = "default"
+	DefaultInterval     = time.Second
+	DefaultStaleAfter   = 5 * time.Second
+	DefaultKVLimit      = 0.95
+	DefaultAffinity     = 0.8
+	DefaultMinTokens    = 512
+	DefaultSpillWaiting = 3
+	DefaultSpillTTFT    = 500 * time.Millisecond
+)
+
+// Settings is what one configuration says about one pool. Immutable once
+// Watcher.Watch has returned: a Call reads the Settings it began with, however
+// many reloads come after.
+type Settings struct {
+	Pool string
+
+	// Members are the static upstreams, in the order of the configuration.
+	// Empty with dynamic upstreams.
+	Members []Member
+
+	// Dynamic says that upstreams come and go while the configuration stands.
+	Dynamic bool
+
+	Strategy string // "work" or "prefix_spill"
+
+	// Affinity (0 to 1) and MinTokens: an endpoint is warm when it holds at
+	// least that share of the best match, and at least that many tokens.
+	Affinity  float64
+	MinTokens int
+
+	// SpillWaiting and SpillTTFT are the thresholds at which a warm endpoint is
+	// left. 0 is off.
+	SpillWaiting float64
+	SpillTTFT    time.Duration
+
+	// KVLimit (0 to 1) is the KV-cache usage above which an endpoint gets no
+	// new work while another is below.
+	KVLimit float64
+
+	// AffinityKey keys rendezvous hashing, the same on all gateways.
+	AffinityKey uint64
+
+	Scrape Scrape
+
+	// Upstream returns the proxy's own transport and URL scheme ("http" or
+	// "https"), so that scrapes use the upstream's TLS settings. Call it only
+	// from the app's Start on: before, the proxy has not loaded its transport.
+	Upstream func() (http.RoundTripper, string)
+
+	// Fingerprint is equal for two settings that may share a pool within one
+	// configuration; Where tells the operator which block said it.
+	Fingerprint string
+	Where       string
+
+	byAddress map[string]*Member
+}
+
+// Scrape is how load is read from the engines.
+type Scrape struct {
+	Engine     string        // dialect, "auto", or "none"
+	Metrics    string        // "/path", ":port/path", a URL with {host}, or "" for the dialect's own
+	Interval   time.Duration // also bounds one scrape from dial to last byte
+	StaleAfter time.Duration
+	Bearer     string // token sent with scrapes; never logged
+}
+
+// Member is one static upstream of a pool.
+type Member struct {
+	Address       string
+	Name          string // "" means DefaultName
+	MaxConcurrent int    // own calls at once; 0 means no limit
+	Drain         bool
+
+	// Available asks Caddy's own health checks and limits, when it is not nil.
+	Available func() bool
+
+	// Endpoint is the living state behind the address, set by Pool.Bind.
+	Endpoint *Endpoint
+}
+
+// Member returns the member with the address, or nil.
+func (s *Settings) Member(address string) *Member { return s.byAddress[address] }
+
+// MaxConcurrent returns the limit on own calls at the endpoint, 0 for none.
+func (s *Settings) MaxConcurrent(e *Endpoint) int {
+	if m := s.byAddress[e.address]; m != nil {
+		return m.MaxConcurrent
+	}
+	return 0
+}

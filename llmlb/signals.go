@@ -1,0 +1,65 @@
+package llmlb
+
+import "time"
+
+// Unknown marks a number that an engine did not tell. Missing is never zero:
+// an endpoint without numbers is not idle.
+const Unknown = -1
+
+// Signals is what one scrape of an endpoint said. Numbers the engine does not
+// export are Unknown. Counters are as exported, since the process started.
+type Signals struct {
+	// At is when the scrape ended.
+	At time.Time
+
+	// Engine is the dialect that read the page: "vllm", "sglang", "llamacpp" …
+	Engine string
+
+	Running float64 // sequences in the batch
+	Waiting float64 // requests in the engine's queue
+
+	// WaitingTokens is the uncached prompt tokens of waiting requests, where
+	// the engine tells (SGLang).
+	WaitingTokens float64
+
+	// KVUsage is the share of KV-cache memory in use, 0 to 1. Over data-parallel
+	// ranks it is the mean; KVUsageMax is the fullest rank.
+	KVUsage    float64
+	KVUsageMax float64
+
+	// KVCapacity is the KV cache's size in tokens.
+	KVCapacity float64
+
+	PromptTokens     float64 // counter: prompt tokens processed
+	CachedTokens     float64 // counter: prompt tokens found in the prefix cache
+	GenerationTokens float64 // counter: tokens generated
+
+	// TTFTSum (seconds) and TTFTCount are the engine's own time-to-first-token
+	// histogram.
+	TTFTSum   float64
+	TTFTCount float64
+
+	// ProcessStart is the engine's start as Unix seconds.
+	ProcessStart float64
+
+	// Sleeping says that the engine has offloaded its weights (vLLM's sleep
+	// mode) and cannot serve.
+	Sleeping bool
+
+	// Models are the model names seen as labels on the page.
+	Models []string
+}
+
+// NoSignals returns Signals in which every number is Unknown.
+func NoSignals(at time.Time) Signals {
+	return Signals{
+		At: at, Running: Unknown, Waiting: Unknown, WaitingTokens: Unknown,
+		KVUsage: Unknown, KVUsageMax: Unknown, KVCapacity: Unknown,
+		PromptTokens: Unknown, CachedTokens: Unknown, GenerationTokens: Unknown,
+		TTFTSum: Unknown, TTFTCount: Unknown, ProcessStart: Unknown,
+	}
+}
+
+// HasLoad reports whether the page told anything about load. A page without is
+// no telemetry, whatever its status code.
+func (s *Signals) HasLoad() bool { return s.Running >= 0 || s.Waiting >= 0 }

@@ -1,0 +1,95 @@
+package llmlb
+
+import "time"
+
+// State is what an endpoint may be used for.
+type State uint8
+
+// The states. Unknown health is Up: a gateway that has just started must not
+// refuse work because nobody has looked yet.
+const (
+	Up       State = iota
+	Down           // unreachable; gets nothing but a trial now and then
+	Draining       // takes nothing new, lets its streams finish
+	Drained        // draining, and nothing runs there any more
+	states
+)
+
+var stateNames = [states]string{"up", "down", "draining", "drained"}
+
+// String returns the name used in tables, logs and metrics.
+func (s State) String() string {
+	if s >= states {
+		return "unknown"
+	}
+	return stateNames[s]
+}
+
+// Change is one change of an endpoint's state.
+type Change struct {
+	Endpoint *Endpoint
+	From, To State
+	Reason   string
+	At       time.Time
+}
+
+const (
+	// downAfter is how many failures to reach an endpoint in a row take it
+	// out. One refused connection is a restart in progress as often as not.
+	downAfter = 3
+
+	// trialFirst and trialMax bound the pause before a down endpoint gets one
+	// real call as a trial. It matters where nothing is scraped; otherwise the
+	// next scrape that gets through brings the endpoint back sooner.
+	trialFirst = time.Second
+	trialMax   = 15 * time.Second
+)
+
+// reach is the small state machine behind Up and Down. Pure; the pool's lock
+// guards it.
+type reach struct {
+	down     bool
+	failures int
+	reason   string
+	since    time.Time
+	trialAt  time.Time
+	pause    time.Duration
+}
+
+// ok notes that the endpoint answered anything at all.
+func (r *reach) ok(now time.Time) (changed bool) {
+	changed = r.down
+	if changed {
+		r.since = now
+	}
+	r.down, r.failures, r.reason, r.pause = false, 0, "", 0
+	return changed
+}
+
+// failed notes that the endpoint could not be reached.
+func (r *reach) failed(now time.Time, reason string) (changed bool) {
+	r.failures++
+	if r.down {
+		r.reason = reason
+		return false
+	}
+	if r.failures < downAfter {
+		return false
+	}
+	r.down, r.reason, r.since = true, reason, now
+	r.pause = trialFirst
+	r.trialAt = now.Add(r.pause)
+	return true
+}
+
+// trial reports whether a down endpoint may get one call now.
+func (r *reach) trial(now time.Time) bool { return r.down && !now.Before(r.trialAt) }
+
+// tried books the trial, so that the next one comes later.
+func (r *reach) tried(now time.Time) {
+	if !r.down {
+		return
+	}
+	r.pause = min(2*max(r.pause, trialFirst), trialMax)
+	r.trialAt = now.Add(r.pause)
+}
