@@ -1,0 +1,126 @@
+package request
+
+import (
+	"math"
+
+	"github.com/zeebo/xxh3"
+
+	"github.com/caddy-llmlb/caddy-llmlb/llmlb"
+)
+
+// The dialects a body is read as.
+const (
+	Chat        = "chat"        // OpenAI chat completions
+	Completions = "completions" // OpenAI completions
+)
+
+const (
+	// defaultMaxDepth is far over any real request and under the limit of
+	// every engine's own parser.
+	defaultMaxDepth = 256
+	maxMaxDepth     = 1024
+
+	// keyBytes is how much of a text or of an opaque body decides where it
+	// goes; of token ids it is the first 1,024.
+	keyBytes = 4096
+)
+
+// Options are what reading depends on besides the body; they are constant for a
+// settings generation. The zero value is usable.
+type Options struct {
+	// Seed keys Features.Blocks. Random per process, so that nobody outside
+	// can aim two prompts at one hash.
+	Seed uint64
+
+	// AffinityKey keys Features.Key. The same on all gateways of a pool.
+	AffinityKey uint64
+
+	// AllowFields names those of [SteeringFields] that clients may send.
+	// Default: none. Other names in it have no effect.
+	AllowFields map[string]bool
+
+	// MaxDepth bounds how deep objects and arrays may nest, the outermost one
+	// included. Default: 256. More than 1,024 is taken as 1,024.
+	MaxDepth int
+}
+
+// APIOf tells which dialect the body of a POST to a cleaned URL path is read
+// as, or "" when its body is not read. Engines serve the chat path with and
+// without the version; a bare /completions is llama.cpp's own dialect.
+func APIOf(path string) string {
+	switch path {
+	case "/v1/chat/completions", "/chat/completions":
+		return Chat
+	case "/v1/completions":
+		return Completions
+	}
+	return ""
+}
+
+// Read reads a body in the dialect that [APIOf] named. It neither keeps nor
+// changes the body, never panics, and gives equal answers for equal input.
+//
+// A body that is no JSON object, is broken, has something behind its end, or
+// comes with an unread dialect is opaque: Features then hold API, Opaque, a Key
+// made of the first 4 KiB and InputTokens guessed from the size. A value of the
+// wrong type is not opaque; it counts as absent, since the engine answers for
+// it: a "model" that is no string gives Model "".
+//
+// The error is nil or a *[Refusal]. What is refused: an interpreted field that
+// appears twice however spelled, a "model" in another letter case, a steering
+// field that is not allowed, nesting over MaxDepth, and UTF-16 or UTF-32. A
+// refusal takes precedence over opacity for all that stands before the break.
+func Read(api string, body []byte, o *Options) (llmlb.Features, error) {
+	if o == nil {
+		o = new(Options)
+	}
+	var r reading
+	understood, refusal := r.top(api, body, o)
+	if refusal != nil {
+		return llmlb.Features{}, refusal
+	}
+	if !understood {
+		return opaque(api, body, o), nil
+	}
+
+	f := llmlb.Features{API: api}
+	r.simple(&f)
+
+	var c canon
+	c.start(o, r.promptLength(api))
+	r.seed(&c, f.Model)
+	sequences := 1
+	if api == Chat {
+		r.chat(&c)
+	} else {
+		_, sequences = r.completions(&c)
+	}
+	c.closeKey()
+
+	f.MaxOutputTokens = product(f.MaxOutputTokens, sequences)
+	f.InputTokens = max(1, c.ids+textTokens(c.bytes()-4*c.ids))
+	f.PromptBytes = c.bytes()
+	if len(c.blocks) > 0 {
+		f.Blocks = c.blocks
+	}
+	f.Key = c.key
+	return f, nil
+}
+
+func opaque(api string, body []byte, o *Options) llmlb.Features {
+	return llmlb.Features{
+		API:         api,
+		Opaque:      true,
+		InputTokens: max(1, textTokens(len(body))),
+		Key:         xxh3.HashSeed(body[:min(len(body), keyBytes)], o.AffinityKey),
+	}
+}
+
+func textTokens(bytes int) int {
+	return int(math.Ceil(float64(bytes) / llmlb.DefaultRatio))
+}
+
+// product multiplies counts and stops at maxCount.
+func product(a, b int) int {
+	return int(min(uint64(a)*uint64(b), maxCount))
+}

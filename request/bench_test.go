@@ -1,0 +1,110 @@
+package request
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// chatBody builds a chat as an agent sends it, about size bytes long: model
+// first, a system prompt, turns of prose and code with escapes, a tool call and
+// its answer, and the tools behind the messages, where SDKs put them.
+func chatBody(size int) []byte {
+	const prose = `The queue holds calls until an endpoint can use them.\nIt is \"late binding\": the choice is made with the freshest view.\n\n`
+	const code = "```go\\nfunc wait(ctx context.Context) error {\\n\\tselect {\\n\\tcase <-ctx.Done():\\n\\t\\treturn fmt.Errorf(\\\"waiting: %w\\\", ctx.Err())\\n\\t}\\n}\\n```\\n"
+	const tools = `"tools":[{"type":"function","function":{"name":"read_file","description":"Reads a file.","parameters":{"type":"object","properties":{"path":{"type":"string"}},"required":["path"]}}}]`
+	var b strings.Builder
+	b.WriteString(`{"model":"meta-llama/Llama-3.3-70B-Instruct","messages":[{"role":"system","content":"You are a careful engineer.\n"}`)
+	tail := `],"stream":true,"stream_options":{"include_usage":true},"temperature":0.2,"max_tokens":1024,` + tools + `}`
+	for turn := 0; b.Len()+len(tail) < size; turn++ {
+		room := min(size-b.Len()-len(tail), 4000)
+		text := strings.Repeat(prose+code, room/len(prose+code)+1)[:max(room-40, 1)]
+		text = strings.TrimRight(text, `\`)
+		switch turn % 4 {
+		case 0:
+			fmt.Fprintf(&b, `,{"role":"user","content":"%s"}`, text)
+		case 1:
+			fmt.Fprintf(&b, `,{"role":"assistant","content":null,"tool_calls":[{"id":"call_%d","type":"function","function":{"name":"read_file","arguments":"{\"path\":\"a.go\"}"}}]}`, turn)
+		case 2:
+			fmt.Fprintf(&b, `,{"role":"tool","tool_call_id":"call_%d","content":[{"type":"text","text":"%s"}]}`, turn-1, text)
+		case 3:
+			fmt.Fprintf(&b, `,{"role":"assistant","content":"%s"}`, text)
+		}
+	}
+	b.WriteString(tail)
+	return []byte(b.String())
+}
+
+var benchSizes = []struct {
+	name string
+	size int
+}{{"1KB", 1 << 10}, {"32KB", 32 << 10}, {"400KB", 400 << 10}}
+
+func BenchmarkRead(b *testing.B) {
+	o := &Options{Seed: 1, AffinityKey: 2}
+	for _, c := range benchSizes {
+		body := chatBody(c.size)
+		b.Run(c.name, func(b *testing.B) {
+			b.SetBytes(int64(len(body)))
+			b.ReportAllocs()
+			for b.Loop() {
+				if f, err := Read(Chat, body, o); err != nil || f.Opaque {
+					b.Fatal(f, err)
+				}
+			}
+		})
+	}
+}
+
+func BenchmarkReadTokenIDs(b *testing.B) {
+	body := []byte(`{"model":"m","prompt":[` + strings.Repeat("12345,", 65000) + `1]}`)
+	b.SetBytes(int64(len(body)))
+	b.ReportAllocs()
+	for b.Loop() {
+		if f, err := Read(Completions, body, nil); err != nil || f.InputTokens != 65001 {
+			b.Fatal(f.InputTokens, err)
+		}
+	}
+}
+
+// BenchmarkReadHostile reads what costs most for its size: the time per byte
+// must stay within one order of magnitude of an honest body's and not grow with
+// the size.
+func BenchmarkReadHostile(b *testing.B) {
+	for _, c := range []struct{ name, head, piece, tail string }{
+		{"brackets", `{"a":[`, `[],`, `0]}`},
+		{"short messages", `{"messages":[`, `{},`, `{}]}`},
+		{"pictures", `{"messages":[{"role":"user","content":[`, `{},`, `{}]}]}`},
+		{"quotes", `{"messages":[{"role":"user","content":"`, `\"`, `"}]}`},
+		{"backslashes", `{"messages":[{"role":"user","content":"`, `\\`, `"}]}`},
+		{"keys", `{`, `"MAX":0,`, `"b":0}`},
+	} {
+		for _, size := range []int{1 << 20, 8 << 20} {
+			body := []byte(c.head + strings.Repeat(c.piece, size/len(c.piece)) + c.tail)
+			b.Run(fmt.Sprintf("%s/%dMB", c.name, size>>20), func(b *testing.B) {
+				b.SetBytes(int64(len(body)))
+				for b.Loop() {
+					if f, err := Read(Chat, body, nil); err != nil || f.Opaque {
+						b.Fatal(f.Opaque, err)
+					}
+				}
+			})
+		}
+	}
+}
+
+// The request path is paid for by every call: its name and its blocks are all
+// that reading may allocate.
+func TestReadAllocates(t *testing.T) {
+	o := &Options{Seed: 1, AffinityKey: 2, AllowFields: map[string]bool{"priority": true}}
+	for _, c := range benchSizes {
+		body := chatBody(c.size)
+		if n := testing.AllocsPerRun(20, func() { _, _ = Read(Chat, body, o) }); n > 2 {
+			t.Errorf("%s: %v allocations; want at most 2, for the model's name and the blocks", c.name, n)
+		}
+	}
+	body := []byte(`{"model":"m","mod\u0065ls":1,"Stream":true,"prompt":[1,2,3],"max_tokens":7}`)
+	if n := testing.AllocsPerRun(20, func() { _, _ = Read(Completions, body, o) }); n > 1 {
+		t.Errorf("short completion: %v allocations; want at most 1, for the model's name", n)
+	}
+}
