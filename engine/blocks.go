@@ -1,5 +1,7 @@
 package engine
 
+import "slices"
+
 // none ends the list of idle blocks.
 const none = int32(-1)
 
@@ -89,8 +91,7 @@ func (p *blockPool) publish(i int32, id uint64) {
 // release gives up a sequence's blocks, tail first: the head of a prompt is
 // what others share most, so it should be evicted last.
 func (p *blockPool) release(blocks []int32) {
-	for j := len(blocks) - 1; j >= 0; j-- {
-		i := blocks[j]
+	for _, i := range slices.Backward(blocks) {
 		b := &p.blocks[i]
 		b.refs--
 		switch {

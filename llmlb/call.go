@@ -2,6 +2,7 @@ package llmlb
 
 import (
 	"context"
+	"slices"
 	"time"
 )
 
@@ -80,12 +81,7 @@ func (c *Call) Exclude(e *Endpoint) {
 
 // Excluded reports whether the endpoint failed this Call before.
 func (c *Call) Excluded(e *Endpoint) bool {
-	for _, x := range c.excluded {
-		if x == e {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(c.excluded, e)
 }
 
 // ExpectedOutput is how many tokens the Call is expected to generate: half its

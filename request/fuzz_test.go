@@ -198,14 +198,13 @@ func foldName(name string) string {
 
 // refuse is the plain verdict on a body.
 func refuse(body []byte, names []string) bool {
-	depth, deepest := 0, 0
+	deepest := 0
 	d := jsontext.NewDecoder(bytes.NewReader(body), jsontext.AllowDuplicateNames(true))
 	for {
 		if _, err := d.ReadToken(); err != nil {
 			break
 		}
-		depth = d.StackDepth()
-		deepest = max(deepest, depth)
+		deepest = max(deepest, d.StackDepth())
 	}
 	if deepest > defaultMaxDepth {
 		return true
