@@ -1,0 +1,150 @@
+package health
+
+import (
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/caddy-llmlb/caddy-llmlb/llmlb"
+)
+
+// dialects are the engines that can be read, in the order in which auto tries
+// them on one page.
+var dialects = prepare(&vLLM, &sglang, &llamacpp)
+
+// Dialect says in which families an engine tells its load. Lists of names are
+// in order of preference, newest first: the first with a usable value counts,
+// and they are never added up.
+type Dialect struct {
+	// Name is the value of the option "engine" and of Signals.Engine.
+	Name string
+
+	// Path is where the engine serves its metrics.
+	Path string
+
+	Running []string // gauge: sequences in the batch
+	Waiting []string // gauge: requests queued
+	KVUsage []string // gauge: share of KV memory in use, 0 to 1
+
+	Prompt    []string // counter: prompt tokens
+	Cached    []string // counter: prompt tokens found in the prefix cache
+	Generated []string // counter: tokens generated
+
+	// TTFT is the histogram of times to first token in seconds, without the
+	// suffixes _sum and _count.
+	TTFT string
+
+	// Capacity tells the size of the KV cache in tokens.
+	Capacity []Capacity
+
+	// Sleep is a family with one 0/1 series per state, of which the one whose
+	// label SleepLabel is AwakeState says that the engine can serve.
+	Sleep, SleepLabel, AwakeState string
+
+	// ProcessStart is a gauge, StartHeader a response header, either in Unix
+	// seconds.
+	ProcessStart string
+	StartHeader  string
+
+	wanted map[string]struct{}
+}
+
+// Capacity is one way in which an engine tells its KV cache's size.
+type Capacity struct {
+	Family string
+
+	// Labels whose values, multiplied, are the size in tokens. Without any the
+	// family's value is.
+	Labels []string
+}
+
+// prepare collects the names to pick from a page.
+func prepare(list ...*Dialect) []*Dialect {
+	for _, d := range list {
+		d.wanted = make(map[string]struct{})
+		for _, names := range [][]string{
+			d.Running, d.Waiting, d.KVUsage, d.Prompt, d.Cached, d.Generated,
+			{d.TTFT + "_sum", d.TTFT + "_count", d.Sleep, d.ProcessStart},
+		} {
+			for _, n := range names {
+				d.wanted[n] = struct{}{}
+			}
+		}
+		for _, c := range d.Capacity {
+			d.wanted[c.Family] = struct{}{}
+		}
+		delete(d.wanted, "")
+	}
+	return list
+}
+
+func dialectNamed(name string) *Dialect {
+	for _, d := range dialects {
+		if d.Name == name {
+			return d
+		}
+	}
+	return nil
+}
+
+// readPage reads the page with the first of the dialects that finds load on
+// it.
+func readPage(now time.Time, p *page, list []*Dialect) (llmlb.Signals, *Dialect, reason) {
+	why := familyNotFound
+	for _, d := range list {
+		s, problem := d.read(now, p.body, p.header, p.scratch)
+		if problem == "" {
+			return s, d, ""
+		}
+		if problem != familyNotFound {
+			why = problem
+		}
+	}
+	return llmlb.Signals{}, nil, why
+}
+
+// Bounds beyond which a number is not believed. Unix times, which some pages
+// carry under promising names, are far outside.
+const (
+	maxRequests = 1e7
+	maxTokens   = 1e15
+	maxSeconds  = 1e15
+)
+
+// read returns what the page says. Without load it is an error, whatever else
+// it says: missing is not idle.
+func (d *Dialect) read(now time.Time, body []byte, header http.Header, sc *scratch) (llmlb.Signals, reason) {
+	s := llmlb.NoSignals(now)
+	s.Engine = d.Name
+	f, problem := sc.parse(body, d.wanted)
+	if problem != "" {
+		return s, problem
+	}
+	s.Running = f.sum(maxRequests, d.Running...)
+	s.Waiting = f.sum(maxRequests, d.Waiting...)
+	s.KVUsage, s.KVUsageMax = f.share(d.KVUsage...)
+	s.PromptTokens = f.sum(maxTokens, d.Prompt...)
+	s.CachedTokens = f.sum(maxTokens, d.Cached...)
+	s.GenerationTokens = f.sum(maxTokens, d.Generated...)
+	sum, count := f.sum(maxSeconds, d.TTFT+"_sum"), f.sum(maxTokens, d.TTFT+"_count")
+	if sum >= 0 && count >= 0 { // one without the other says nothing
+		s.TTFTSum, s.TTFTCount = sum, count
+	}
+	for _, c := range d.Capacity {
+		if s.KVCapacity = f.capacity(c); s.KVCapacity >= 0 {
+			break
+		}
+	}
+	s.Sleeping = f.asleep(d)
+	s.ProcessStart = f.least(d.ProcessStart)
+	if d.StartHeader != "" && s.ProcessStart < 0 {
+		if v, ok := number(strings.TrimSpace(header.Get(d.StartHeader))); ok && v > 0 && v < maxSeconds {
+			s.ProcessStart = v
+		}
+	}
+	s.Models = f.models()
+	if !s.HasLoad() {
+		return s, familyNotFound
+	}
+	return s, ""
+}

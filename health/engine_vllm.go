@@ -1,0 +1,23 @@
+package health
+
+// vLLM, from V0 to the names of 2026. Waiting is not the sum of its reasons
+// (num_requests_waiting_by_reason), which break it down. The hit counters of
+// the prefix cache count a waiting request again at every scheduler step, so
+// cached tokens are read from prompt_tokens_cached_total alone.
+var vLLM = Dialect{
+	Name:      "vllm",
+	Path:      "/metrics",
+	Running:   []string{"vllm:num_requests_running"},
+	Waiting:   []string{"vllm:num_requests_waiting"},
+	KVUsage:   []string{"vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc"},
+	Prompt:    []string{"vllm:prompt_tokens_total"},
+	Cached:    []string{"vllm:prompt_tokens_cached_total"},
+	Generated: []string{"vllm:generation_tokens_total"},
+	TTFT:      "vllm:time_to_first_token_seconds",
+	Capacity: []Capacity{
+		{Family: "vllm:cache_config_info", Labels: []string{"kv_cache_size_tokens"}},
+		{Family: "vllm:cache_config_info", Labels: []string{"block_size", "num_gpu_blocks"}},
+	},
+	Sleep: "vllm:engine_sleep_state", SleepLabel: "sleep_state", AwakeState: "awake",
+	ProcessStart: "process_start_time_seconds",
+}

@@ -1,0 +1,63 @@
+package health
+
+import (
+	"math"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caddy-llmlb/caddy-llmlb/llmlb"
+)
+
+// Whatever a page says, it is read without harm, and every number is Unknown or
+// within what it can mean.
+func FuzzScrapePage(f *testing.F) {
+	for _, seed := range []string{
+		"", "\n", "# EOF", load(1, 2, 0.3), load(1, 2, 0.3)[:40],
+		"vllm:num_requests_waiting{a=\"\\\"}\"} 3 # {t=\"x\"} 1\r\n",
+		"vllm:num_requests_waiting{a=\"b\",a=\"c\"} 3\nvllm:num_requests_running 1e309\n",
+		"vllm:num_requests_waiting{\xff=\"\"} 1\nvllm:kv_cache_usage_perc NaN",
+		"vllm:cache_config_info{block_size=\"1e300\",num_gpu_blocks=\"1e300\"} 1\nvllm:num_requests_waiting 0x10\n",
+		"sglang:num_queue_reqs{priority=\"\",tp_rank=\"0\"} +Inf\nsglang:token_usage 95\n",
+		"llamacpp:requests_processing 31\nllamacpp:requests_deferred 7\n",
+		"<html><body>vllm:num_requests_waiting 1</body></html>", "{\"a\":1}",
+		"vllm:engine_sleep_state{sleep_state=\"awake\"} 0\nvllm:num_requests_running 0\n",
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		text := string(body)
+		for _, d := range dialects {
+			sc := scratches.Get().(*scratch)
+			s, why := d.read(time.Unix(1, 0), body, http.Header{}, sc)
+			sc.release()
+			if (why == "") != s.HasLoad() && why != "too many series" {
+				t.Errorf("%s: reason %q with load %v", d.Name, why, s.HasLoad())
+			}
+			if s.HasLoad() && !strings.Contains(text, d.Running[0]) && !strings.Contains(text, d.Waiting[0]) {
+				t.Errorf("%s: load out of nothing: %+v", d.Name, s)
+			}
+			for _, v := range []struct{ got, most float64 }{
+				{s.Running, maxRequests * maxSeries},
+				{s.Waiting, maxRequests * maxSeries},
+				{s.KVUsage, 1},
+				{s.KVUsageMax, 1},
+				{s.KVCapacity, maxTokens},
+				{s.PromptTokens, maxTokens * maxSeries},
+				{s.CachedTokens, maxTokens * maxSeries},
+				{s.GenerationTokens, maxTokens * maxSeries},
+				{s.TTFTSum, maxSeconds * maxSeries},
+				{s.TTFTCount, maxTokens * maxSeries},
+				{s.ProcessStart, maxSeconds},
+			} {
+				if v.got != llmlb.Unknown && (v.got < 0 || v.got > v.most) || math.IsNaN(v.got) {
+					t.Errorf("%s: a number is %v in %+v", d.Name, v.got, s)
+				}
+			}
+			if len(s.Models) > maxModels {
+				t.Errorf("%s: %d models", d.Name, len(s.Models))
+			}
+		}
+	})
+}

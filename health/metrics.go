@@ -1,0 +1,163 @@
+package health
+
+import (
+	"errors"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/caddy-llmlb/caddy-llmlb/llmlb"
+)
+
+// collector shows every living pool in Caddy's registry. It holds nothing: all
+// numbers are read from the endpoints when they are asked for, so that counters
+// go on over reloads, whose registries are new each time. Labels come from the
+// configuration alone.
+type collector struct{}
+
+func desc(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc("caddy_llmlb_"+name, help, append([]string{"pool", "endpoint"}, labels...), nil)
+}
+
+var (
+	descDecisions = desc("decisions_total", "Choices of the endpoint, by reason.", "reason")
+	descAttempts  = desc("attempts_total", "Ended attempts at the endpoint, by outcome.", "outcome")
+	descTTFT      = desc("ttft_seconds", "Time to first token of attempts at the endpoint.")
+	descTokens    = desc("tokens_in_flight",
+		"Tokens of this gateway's open calls at the endpoint: uncached prompt tokens before the first token, and expected output tokens.", "phase")
+	descCalls        = desc("calls_in_flight", "This gateway's open calls at the endpoint.")
+	descScrapeAge    = desc("scrape_age_seconds", "Age of the endpoint's last load numbers. Absent when there never were any.")
+	descScrapes      = desc("scrapes_total", "Scrapes of the endpoint.")
+	descScrapeErrors = desc("scrape_errors_total", "Scrapes of the endpoint that told no load.")
+	descState        = desc("endpoint_state", "1 for the state the endpoint is in, 0 for the others.", "state")
+	descRunning      = desc("running_requests", "Requests in the engine's batch, everybody's, as last scraped. Absent when not known or stale.")
+	descWaiting      = desc("waiting_requests", "Requests in the engine's queue, everybody's, as last scraped. Absent when not known or stale.")
+	descKVUsage      = desc("kv_usage_ratio", "Share of KV-cache memory in use, 0 to 1, as last scraped. Absent when not known or stale.")
+)
+
+// states are all states an endpoint can be in.
+var states = []llmlb.State{llmlb.Up, llmlb.Down, llmlb.Draining, llmlb.Drained}
+
+// register adds the collector, unless the registry has it.
+func register(r prometheus.Registerer) error {
+	var already prometheus.AlreadyRegisteredError
+	if err := r.Register(collector{}); err != nil && !errors.As(err, &already) {
+		return err
+	}
+	return nil
+}
+
+// Describe implements prometheus.Collector.
+func (collector) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{
+		descDecisions, descAttempts, descTTFT, descTokens, descCalls, descScrapeAge,
+		descScrapes, descScrapeErrors, descState, descRunning, descWaiting, descKVUsage,
+	} {
+		ch <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (collector) Collect(ch chan<- prometheus.Metric) {
+	now := time.Now()
+	llmlb.Pools(func(p *llmlb.Pool) {
+		for e, name := range labelled(p) {
+			collectCounters(ch, e, p.Name(), name)
+			collectGauges(ch, e, now, p.Name(), name)
+		}
+	})
+}
+
+// labelled gives every endpoint of the pool a label of its own: its name,
+// unless an endpoint of the current settings has taken that over while this one
+// still finishes streams.
+func labelled(p *llmlb.Pool) map[*llmlb.Endpoint]string {
+	current := p.Current()
+	all := p.Endpoints()
+	labels := make(map[*llmlb.Endpoint]string, len(all))
+	taken := make(map[string]bool, len(all))
+	take := func(e *llmlb.Endpoint, name string) {
+		if !taken[name] {
+			labels[e], taken[name] = name, true
+		}
+	}
+	member := func(e *llmlb.Endpoint) bool { return current != nil && current.Member(e.Address()) != nil }
+	for _, e := range all {
+		if member(e) {
+			take(e, e.Name())
+		}
+	}
+	for _, e := range all {
+		if member(e) {
+			continue
+		}
+		if name := e.Name(); !taken[name] {
+			take(e, name)
+		} else {
+			take(e, llmlb.DefaultName(p.Name(), e.Address()))
+		}
+	}
+	return labels
+}
+
+func collectCounters(ch chan<- prometheus.Metric, e *llmlb.Endpoint, labels ...string) {
+	counter := func(d *prometheus.Desc, n uint64, more ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n), append(labels[:2:2], more...)...)
+	}
+	for _, r := range llmlb.Reasons() {
+		counter(descDecisions, e.Decisions(r), r.String())
+	}
+	for _, o := range llmlb.Outcomes() {
+		counter(descAttempts, e.Ended(o), o.String())
+	}
+	tried, failed := e.Scrapes()
+	counter(descScrapes, tried)
+	counter(descScrapeErrors, failed)
+	count, sum, buckets := e.TTFT.Snapshot()
+	ch <- prometheus.MustNewConstHistogram(descTTFT, count, sum, buckets, labels...)
+}
+
+func collectGauges(ch chan<- prometheus.Metric, e *llmlb.Endpoint, now time.Time, labels ...string) {
+	gauge := func(d *prometheus.Desc, v float64, more ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, append(labels[:2:2], more...)...)
+	}
+	known := func(d *prometheus.Desc, v float64) {
+		if v >= 0 {
+			gauge(d, v)
+		}
+	}
+	p := e.Pool()
+	staleAfter := llmlb.DefaultStaleAfter
+	if s := p.Current(); s != nil && s.Scrape.StaleAfter > 0 {
+		staleAfter = s.Scrape.StaleAfter
+	}
+	p.Lock()
+	l := e.Ledger()
+	prefillTokens, outputTokens := l.TokensInFlight()
+	prefill, decode := l.OwnCalls()
+	signals, scraped := l.Signals()
+	state, _, _ := e.State()
+	p.Unlock()
+
+	gauge(descTokens, float64(prefillTokens), "prefill")
+	gauge(descTokens, float64(outputTokens), "output")
+	gauge(descCalls, float64(prefill+decode))
+	for _, s := range states {
+		in := 0.0
+		if s == state {
+			in = 1
+		}
+		gauge(descState, in, s.String())
+	}
+	if !scraped {
+		return
+	}
+	age := now.Sub(signals.At)
+	gauge(descScrapeAge, age.Seconds())
+	// A server that died idle must not go on looking idle on a dashboard.
+	if age < staleAfter {
+		known(descRunning, signals.Running)
+		known(descWaiting, signals.Waiting)
+		known(descKVUsage, signals.KVUsage)
+	}
+}

@@ -1,0 +1,178 @@
+package health
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+
+	"github.com/caddy-llmlb/caddy-llmlb/llmlb"
+)
+
+// gather returns what Caddy's /metrics would show of us, as "name{labels}" to
+// value; of histograms, count and sum.
+func gather(t *testing.T, r *prometheus.Registry) map[string]float64 {
+	t.Helper()
+	all, err := r.Gather()
+	if err != nil {
+		t.Fatalf("gathering: %v", err)
+	}
+	got := make(map[string]float64)
+	for _, mf := range all {
+		if !strings.HasPrefix(mf.GetName(), "caddy_llmlb_") {
+			continue
+		}
+		for _, m := range mf.GetMetric() {
+			labels := labelText(m)
+			switch mf.GetType() {
+			case dto.MetricType_COUNTER:
+				got[mf.GetName()+labels] = m.GetCounter().GetValue()
+			case dto.MetricType_HISTOGRAM:
+				got[mf.GetName()+"_count"+labels] = float64(m.GetHistogram().GetSampleCount())
+				got[mf.GetName()+"_sum"+labels] = m.GetHistogram().GetSampleSum()
+			default:
+				got[mf.GetName()+labels] = m.GetGauge().GetValue()
+			}
+		}
+	}
+	return got
+}
+
+// labelText leaves the pool out: it is the test's name.
+func labelText(m *dto.Metric) string {
+	var list []string
+	for _, l := range m.GetLabel() {
+		if l.GetName() != "pool" {
+			list = append(list, fmt.Sprintf("%s=%q", l.GetName(), l.GetValue()))
+		}
+	}
+	slices.Sort(list)
+	return "{" + strings.Join(list, ",") + "}"
+}
+
+// Metrics show what the endpoint did, go on over a reload, and leave out what
+// nobody knows.
+func TestMetrics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		named := func() *llmlb.Settings {
+			s := settings(t, nil, "a:1", "b:1")
+			s.Scrape.Engine = none
+			s.Members[0].Name, s.Members[1].Name = "a", "b"
+			return s
+		}
+		c := newConfig(t, nil)
+		h := c.watch(t, named())
+		c.start(t)
+		e, p := h.Settings().Members[0].Endpoint, h.Pool()
+		signals := llmlb.NoSignals(time.Now())
+		signals.Engine, signals.Running, signals.Waiting, signals.KVUsage = "vllm", 3, 1, 0.5
+		e.ObserveSignals(signals)
+		e.ObserveScrapeError(time.Now(), "404")
+		e.CountDecision(llmlb.ReasonWarm)
+		e.CountOutcome(llmlb.Truncated)
+		e.ObserveTTFT(time.Now(), 300*time.Millisecond)
+		p.Lock()
+		lease := p.Reserve(e, time.Now(), 700, 128)
+		p.Unlock()
+		time.Sleep(2 * time.Second)
+
+		check := func(when string, r *prometheus.Registry, want map[string]float64, absent ...string) {
+			t.Helper()
+			got := gather(t, r)
+			for series, v := range want {
+				if g, ok := got[series]; !ok || g != v {
+					t.Errorf("%s: %s is %v (there: %v), want %v", when, series, g, ok, v)
+				}
+			}
+			for _, series := range absent {
+				if v, ok := got[series]; ok {
+					t.Errorf("%s: %s is %v, want it left out", when, series, v)
+				}
+			}
+		}
+		counters := map[string]float64{
+			`caddy_llmlb_decisions_total{endpoint="a",reason="warm"}`:      1,
+			`caddy_llmlb_decisions_total{endpoint="a",reason="cold"}`:      0,
+			`caddy_llmlb_attempts_total{endpoint="a",outcome="truncated"}`: 1,
+			`caddy_llmlb_attempts_total{endpoint="b",outcome="truncated"}`: 0,
+			`caddy_llmlb_ttft_seconds_count{endpoint="a"}`:                 1,
+			`caddy_llmlb_ttft_seconds_sum{endpoint="a"}`:                   0.3,
+			`caddy_llmlb_scrapes_total{endpoint="a"}`:                      2,
+			`caddy_llmlb_scrape_errors_total{endpoint="a"}`:                1,
+			`caddy_llmlb_tokens_in_flight{endpoint="a",phase="prefill"}`:   700,
+			`caddy_llmlb_tokens_in_flight{endpoint="a",phase="output"}`:    128,
+			`caddy_llmlb_calls_in_flight{endpoint="a"}`:                    1,
+			`caddy_llmlb_endpoint_state{endpoint="a",state="up"}`:          1,
+			`caddy_llmlb_endpoint_state{endpoint="a",state="down"}`:        0,
+		}
+		load := map[string]float64{
+			`caddy_llmlb_scrape_age_seconds{endpoint="a"}`: 2,
+			`caddy_llmlb_running_requests{endpoint="a"}`:   3,
+			`caddy_llmlb_waiting_requests{endpoint="a"}`:   1,
+			`caddy_llmlb_kv_usage_ratio{endpoint="a"}`:     0.5,
+		}
+		check("fresh", c.registry, counters, `caddy_llmlb_running_requests{endpoint="b"}`, `caddy_llmlb_scrape_age_seconds{endpoint="b"}`)
+		check("fresh", c.registry, load)
+
+		next := newConfig(t, nil)
+		next.watch(t, named())
+		next.start(t)
+		c.end(t)
+		check("after a reload", next.registry, counters)
+
+		time.Sleep(10 * time.Second)
+		check("stale", next.registry, map[string]float64{`caddy_llmlb_scrape_age_seconds{endpoint="a"}`: 12},
+			`caddy_llmlb_running_requests{endpoint="a"}`, `caddy_llmlb_kv_usage_ratio{endpoint="a"}`)
+		lease.End(time.Now())
+		next.end(t)
+	})
+}
+
+// A name that moves to another server while the old one finishes a stream
+// gives no series twice: the registry would refuse everything.
+func TestMetricsOfANameThatMoved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		at := func(address string) *llmlb.Settings {
+			s := settings(t, nil, address)
+			s.Scrape.Engine = none
+			s.Members[0].Name = "gpu"
+			return s
+		}
+		c := newConfig(t, nil)
+		h := c.watch(t, at("a:1"))
+		c.start(t)
+		p := h.Pool()
+		p.Lock()
+		lease := p.Reserve(h.Settings().Members[0].Endpoint, time.Now(), 10, 10)
+		p.Unlock()
+		next := newConfig(t, nil)
+		next.watch(t, at("b:1"))
+		next.start(t)
+		c.end(t)
+		got := gather(t, next.registry)
+		if v := got[`caddy_llmlb_calls_in_flight{endpoint="gpu"}`]; v != 0 {
+			t.Errorf("the new server has %v calls in flight", v)
+		}
+		old := fmt.Sprintf("caddy_llmlb_calls_in_flight{endpoint=%q}", llmlb.DefaultName(t.Name(), "a:1"))
+		if v := got[old]; v != 1 {
+			t.Errorf("%s is %v, want the stream of the server that left", old, v)
+		}
+		lease.End(time.Now())
+		next.end(t)
+	})
+}
+
+// Two apps of one registry (as Caddy's own tests make them) do not clash.
+func TestMetricsRegisteredTwice(t *testing.T) {
+	r := prometheus.NewPedanticRegistry()
+	for range 2 {
+		if err := register(r); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,164 @@
+package health
+
+import (
+	"bytes"
+	"strconv"
+	"sync"
+	"unicode/utf8"
+
+	"github.com/klauspost/compress/gzip"
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+)
+
+// maxSeries bounds how many wanted series one page may have. 256 data-parallel
+// ranks need about 3,000.
+const maxSeries = 8192
+
+// scratch is what reading a page needs and may use again for the next.
+type scratch struct {
+	body   bytes.Buffer // the page, decoded
+	picked []byte       // its wanted lines, cleaned
+	reader bytes.Reader
+	parser expfmt.TextParser
+	gzip   *gzip.Reader
+}
+
+var scratches = sync.Pool{New: func() any {
+	return &scratch{parser: expfmt.NewTextParser(model.UTF8Validation)}
+}}
+
+// maxKeep is the largest page whose memory is kept for later ones.
+const maxKeep = 256 << 10
+
+func (sc *scratch) release() {
+	if sc.body.Cap() <= maxKeep && cap(sc.picked) <= maxKeep {
+		scratches.Put(sc)
+	}
+}
+
+// parse returns the wanted families of a page. Lines that nobody asked for may
+// be of any kind, and a broken wanted line costs only itself.
+func (sc *scratch) parse(page []byte, wanted map[string]struct{}) (families, reason) {
+	var n int
+	sc.picked, n = pick(sc.picked[:0], page, wanted)
+	switch {
+	case n == 0:
+		return nil, familyNotFound
+	case n > maxSeries:
+		return nil, "too many series"
+	}
+	sc.reader.Reset(sc.picked)
+	f, err := sc.parser.TextToMetricFamilies(&sc.reader)
+	if err == nil {
+		return f, ""
+	}
+	// The parser stops at the first error and leaves the family it was at half
+	// made. Line by line, only what is broken is lost.
+	all := make(families)
+	for line := range bytes.Lines(sc.picked) {
+		sc.reader.Reset(line)
+		f, err := sc.parser.TextToMetricFamilies(&sc.reader)
+		if err != nil {
+			continue
+		}
+		for name, mf := range f {
+			if have := all[name]; have != nil {
+				have.Metric = append(have.Metric, mf.GetMetric()...)
+			} else {
+				all[name] = mf
+			}
+		}
+	}
+	return all, ""
+}
+
+// families are the wanted families of a page by name. All are untyped, since
+// TYPE lines are not picked: they are where pages differ from the standard most,
+// and nothing is lost without them.
+type families map[string]*dto.MetricFamily
+
+// pick appends the page's wanted samples to dst, each as one clean line of name,
+// labels and value, and returns how many there are.
+func pick(dst, page []byte, wanted map[string]struct{}) ([]byte, int) {
+	n := 0
+	for len(page) > 0 && n <= maxSeries {
+		line := page
+		if i := bytes.IndexByte(page, '\n'); i >= 0 {
+			line, page = page[:i], page[i+1:]
+		} else {
+			page = nil
+		}
+		line = bytes.TrimLeft(line, " \t")
+		if len(line) == 0 || line[0] == '#' {
+			continue
+		}
+		end := 0
+		for end < len(line) && line[end] != '{' && line[end] != ' ' && line[end] != '\t' {
+			end++
+		}
+		if _, ok := wanted[string(line[:end])]; !ok {
+			continue
+		}
+		labels, value, ok := splitSample(line[end:])
+		if !ok {
+			continue
+		}
+		dst = append(dst, line[:end]...)
+		dst = append(dst, labels...)
+		dst = append(dst, ' ')
+		dst = append(dst, value...)
+		dst = append(dst, '\n')
+		n++
+	}
+	return dst, n
+}
+
+// splitSample cuts what follows a sample's name into labels, with their
+// braces, and value. Timestamps, exemplars and carriage returns go.
+func splitSample(rest []byte) (labels, value []byte, ok bool) {
+	const blank = " \t\r"
+	rest = bytes.Trim(rest, blank)
+	if len(rest) > 0 && rest[0] == '{' {
+		end := labelsEnd(rest)
+		if end < 0 || !utf8.Valid(rest[:end]) {
+			return nil, nil, false
+		}
+		labels, rest = rest[:end], bytes.TrimLeft(rest[end:], blank)
+	}
+	if i := bytes.IndexAny(rest, blank); i >= 0 {
+		rest = rest[:i]
+	}
+	_, ok = number(string(rest))
+	return labels, rest, ok
+}
+
+// labelsEnd returns the index after the closing brace of a label set, or -1.
+// Braces within quotes do not count.
+func labelsEnd(b []byte) int {
+	quoted := false
+	for i := 0; i < len(b); i++ {
+		switch c := b[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case c == '}' && !quoted:
+			return i + 1
+		}
+	}
+	return -1
+}
+
+// number reads a sample's value as the text format writes it. A value that
+// overflows is none.
+func number(s string) (float64, bool) {
+	for i := range len(s) {
+		if c := s[i]; c == '_' || c == 'p' || c == 'P' { // Go's own, not the format's
+			return 0, false
+		}
+	}
+	v, err := strconv.ParseFloat(s, 64)
+	return v, err == nil
+}
