@@ -5,8 +5,10 @@ package main
 
 import (
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
-
 	_ "github.com/caddyserver/caddy/v2/modules/standard"
+
+	_ "github.com/caddy-llmlb/caddy-llmlb"
+	_ "github.com/caddy-llmlb/caddy-llmlb/simulator"
 )
 
 func main() { caddycmd.Main() }

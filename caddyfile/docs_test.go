@@ -1,0 +1,55 @@
+package caddyfile
+
+import (
+	"os"
+	"strings"
+	"testing"
+)
+
+// The shorthand stands for exactly what the reference says it stands for, so
+// that somebody who outgrows it can write it out and keep the same gateway.
+func TestShorthandEqualsWhatTheReferenceWritesOut(t *testing.T) {
+	reference := read(t, "../docs/caddyfile.md")
+	_, section, _ := strings.Cut(reference, "\nEvery line of the block is optional, and so is the block:\n")
+	short := fenced(t, section)
+	_, section, _ = strings.Cut(reference, "\n## What `llm_proxy` stands for\n")
+	written := fenced(t, section)
+	if got, want := adapted(t, short), adapted(t, written); got != want {
+		t.Errorf("the shorthand adapts to\n%s\nwhat the reference writes out adapts to\n%s", got, want)
+	}
+}
+
+// An option that is not in the reference does not exist for its users.
+func TestReferenceHasEveryOption(t *testing.T) {
+	reference := read(t, "../docs/caddyfile.md")
+	for _, name := range optionNames() {
+		if !strings.Contains(reference, "\n### `"+name+"`\n") {
+			t.Errorf("docs/caddyfile.md has no section for %q", name)
+		}
+	}
+	for name := range refused {
+		if !strings.Contains(reference, "`"+name+"`") {
+			t.Errorf("docs/caddyfile.md does not say that %q is refused", name)
+		}
+	}
+}
+
+func read(t *testing.T, file string) string {
+	t.Helper()
+	content, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(content)
+}
+
+// fenced returns the first code block.
+func fenced(t *testing.T, text string) string {
+	t.Helper()
+	_, after, ok := strings.Cut(text, "```\n")
+	code, _, ok2 := strings.Cut(after, "```\n")
+	if !ok || !ok2 {
+		t.Fatal("no code block")
+	}
+	return code
+}

@@ -1,0 +1,246 @@
+package caddyfile
+
+import (
+	"strings"
+	"testing"
+)
+
+// A wrong value in any option of llm_proxy must be told by "caddy adapt" or
+// "caddy validate", by the option's name: never by the first request that
+// fails, and never by being taken for something else.
+func TestBadValuesNameTheOption(t *testing.T) {
+	for option, lines := range map[string][]string{
+		"pool":            {``, `""`, `a b`, `"a b"`, "\"a\nb\"", `{http.request.host}`},
+		"engine":          {``, `vlm`, `vllm sglang`, `""`},
+		"metrics":         {``, `metrics`, `/a /b`, `ftp://{host}/metrics`, `http://{host/metrics`, `:x/metrics`, `:70000/metrics`, `:9400`},
+		"scrape_interval": {``, `-1s`, `0`, `0s`, `soon`, `1`, `1s 2s`, `6s`, `9999h`},
+		"stale_after":     {``, `-1s`, `0`, `soon`, `1`, `500ms`, `9999h`},
+		"upstream_auth":   {``, `bearer`, `basic abc`, `bearer a b`, `bearer ""`, `bearer {http.request.header.x}`, "bearer \"a\nb\""},
+		"strategy":        {``, `random`, `work prefix_spill`, `weighted`, `""`},
+		"affinity":        {``, `-0.1`, `1.5`, `0`, `NaN`, `most`, `0.8 -1`, `0.8 some`, `0.8 512 1`},
+		"spill_waiting":   {``, `-1`, `some`, `1 2`, `NaN`, `Inf`},
+		"spill_ttft":      {``, `-1s`, `soon`, `1`, `1s 2s`},
+		"kv_limit":        {``, `0`, `0%`, `-5%`, `101%`, `full`, `NaN`, `90% 80%`},
+		"affinity_key":    {``, `""`, `a b`},
+		"index_bytes":     {``, `-1`, `0`, `much`, `1B`, `100PiB`, `1MiB 2MiB`},
+		"endpoint": {
+			``, `10.4.0.99:8000`, `10.4.0.11:8000 10.4.0.12:8000`,
+			"10.4.0.11:8000 {\n weight 2\n}",
+			"10.4.0.11:8000 {\n name\n}",
+			"10.4.0.11:8000 {\n name \"a b\"\n}",
+			"10.4.0.11:8000 {\n name a\n name b\n}",
+			"10.4.0.11:8000 {\n max_concurrent 0\n}",
+			"10.4.0.11:8000 {\n max_concurrent -1\n}",
+			"10.4.0.11:8000 {\n max_concurrent many\n}",
+			"10.4.0.11:8000 {\n drain maybe\n}",
+			"10.4.0.11:8000 {\n name a\n}\nendpoint 10.4.0.11:8000 {\n drain\n}",
+			"10.4.0.11:8000 {\n name a\n}\nendpoint 10.4.0.12:8000 {\n name a\n}",
+		},
+		"paths":        {``, `+`, `/v1/embeddings`, `+ v1/embeddings`, `all /v1/x`, `+ all`, `""`, `+ ""`, `+ /a*b`},
+		"max_body":     {``, `-1`, `0`, `big`, `1MiB 2MiB`},
+		"body_timeout": {``, `-1s`, `0`, `soon`, `1`, `1s 2s`},
+		"allow_fields": {``, `""`, `not_a_steering_field`},
+		"errors":       {``, `hide`, `write pass`},
+		"headers":      {``, `maybe`, `on off`},
+		"retries":      {``, `-1`, `many`, `1 2`, `1000000`, `1.5`},
+	} {
+		for _, value := range lines {
+			t.Run(option+" "+value, func(t *testing.T) {
+				err := validate(t, ":8080 {\nllm_proxy 10.4.0.11:8000 10.4.0.12:8000 {\n"+option+" "+value+"\n}\n}\n")
+				if err == nil {
+					t.Fatal("accepted")
+				}
+				t.Log(err)
+				if !strings.Contains(err.Error(), option) {
+					t.Errorf("the error does not name the option: %v", err)
+				}
+			})
+		}
+	}
+}
+
+// Every option that may stand once is refused when it stands twice, with both
+// places: otherwise the later one would win without a word.
+func TestOptionsGivenTwice(t *testing.T) {
+	for option, value := range map[string]string{
+		"pool": "a", "engine": "vllm", "metrics": "/metrics", "scrape_interval": "1s", "stale_after": "5s",
+		"upstream_auth": "bearer {env.KEY}", "strategy": "work", "affinity": "0.8", "spill_waiting": "3", "spill_ttft": "1s",
+		"kv_limit": "90%", "affinity_key": "k", "index_bytes": "16MiB", "max_body": "1MiB", "body_timeout": "10s",
+		"errors": "write", "headers": "on", "retries": "1", "transport": "{\n\t\t\tdial_timeout 1s\n\t\t}",
+	} {
+		t.Run(option, func(t *testing.T) {
+			line := "\t\t" + option + " " + value + "\n"
+			_, err := adapt(":8080 {\n\tllm_proxy 10.4.0.11:8000 {\n" + line + line + "\t}\n}\n")
+			if err == nil || !strings.Contains(err.Error(), "'"+option+"' is given twice, first at line 3") {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+// What would work against the modules is refused with the reason, by name.
+func TestRefusedOptions(t *testing.T) {
+	for line, reason := range map[string]string{
+		"lb_policy random":               "always chooses by",
+		"lb_retries 3":                   "use 'retries'",
+		"lb_try_duration 5s":             "after its client has left",
+		"lb_try_interval 1s":             "at once",
+		"lb_retry_match method POST":     "generate twice",
+		"flush_interval 100ms":           "delay",
+		"response_buffers 1MiB":          "hold back",
+		"request_buffers 1MiB":           "max_body",
+		"fail_duration 10s":              "busy server",
+		"max_fails 3":                    "busy server",
+		"unhealthy_status 503":           "busy server",
+		"unhealthy_latency 1s":           "busy server",
+		"unhealthy_request_count 10":     "busy server",
+		"unhealthy_something_of_caddy 1": "busy server",
+	} {
+		name, _, _ := strings.Cut(line, " ")
+		t.Run(name, func(t *testing.T) {
+			_, err := adapt(":8080 {\n\tllm_proxy 10.4.0.11:8000 {\n\t\tstrategy work\n\t\t" + line + "\n\t}\n}\n")
+			if err == nil {
+				t.Fatal("accepted")
+			}
+			for _, want := range []string{"'" + name + "' is refused", reason, "Caddyfile:4"} {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("error %q does not say %q", err, want)
+				}
+			}
+		})
+	}
+}
+
+// An option that this version does not have must not look as if it worked.
+func TestUnknownOptions(t *testing.T) {
+	for _, line := range []string{
+		"scorer queue 2", "queue 1024", "class background", "tenant {http.auth.user.id}", "tenant_limit concurrent 4",
+		"canary 10s", "failover no_token", "first_token 5s 120s", "heartbeat 15s", "warm_up 30s", "usage inject",
+		"stall_timeout 600s", "write_timeout 60s", "circuit", "slo ttft 1s", "orca on", "all_down serve", "readiness /health",
+		"client_limit concurrent 4", "deadline_header X-Deadline", "error_event on", "initial usable",
+		"dial_timeout 1s", "stategy work",
+	} {
+		name, _, _ := strings.Cut(line, " ")
+		t.Run(name, func(t *testing.T) {
+			_, err := adapt(":8080 {\n\tllm_proxy 10.4.0.11:8000 {\n\t\tstrategy work\n\t\t" + line + "\n\t}\n}\n")
+			if err == nil {
+				t.Fatal("accepted")
+			}
+			for _, want := range []string{"unknown option '" + name + "'", "Caddyfile:4", "strategy", "what reverse_proxy has"} {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("error %q does not say %q", err, want)
+				}
+			}
+		})
+	}
+}
+
+func TestBadUpstreams(t *testing.T) {
+	for upstreams, want := range map[string]string{
+		`""`:                                   "upstream is empty",
+		`http://10.4.0.11:8000/v1`:             "upstream 'http://10.4.0.11:8000/v1' has a path",
+		`http://10.4.0.11:8000/`:               "leave '/' out",
+		`10.4.0.11:8000/v1`:                    "leave '/v1' out",
+		`https://llm.example.com?x=1`:          "leave '?x=1' out",
+		`{env.A}:8000`:                         "placeholder",
+		`10.4.0.11:{env.PORT}`:                 "placeholder",
+		`10.4.0.11:8000 10.4.0.11:8000`:        "upstream '10.4.0.11:8000' is listed twice",
+		`127.0.0.1:8101-8103 127.0.0.1:8102`:   "upstream '127.0.0.1:8102' is listed twice",
+		`http://10.4.0.11:8000 https://b:8000`: "same scheme",
+		`ftp://10.4.0.11:8000`:                 "unsupported URL scheme",
+	} {
+		t.Run(upstreams, func(t *testing.T) {
+			for _, directive := range []string{
+				":8080 {\n\tllm_proxy " + upstreams + "\n}\n",
+				":8080 {\n\tllm_proxy {\n\t\tto " + upstreams + "\n\t}\n}\n",
+			} {
+				_, err := adapt(directive)
+				if err == nil {
+					t.Fatalf("accepted %s", directive)
+				}
+				if !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "Caddyfile:") {
+					t.Errorf("error %q does not say %q and where", err, want)
+				}
+			}
+		})
+	}
+}
+
+// Options that are fine alone and contradict each other are refused with both
+// names.
+func TestContradictions(t *testing.T) {
+	for _, tc := range []struct {
+		name, lines string
+		upstream    string
+		want        []string
+	}{
+		{"scrapes older than allowed", "scrape_interval 10s\nstale_after 5s", "", []string{"scrape_interval", "stale_after"}},
+		{"default staleness", "scrape_interval 10s", "", []string{"scrape_interval", "stale_after"}},
+		{"two authorizations", "upstream_auth bearer {env.KEY}\nheader_up Authorization x", "", []string{"upstream_auth", "header_up Authorization"}},
+		{"two authorizations, other order", "header_up -authorization\nupstream_auth bearer {env.KEY}", "", []string{"upstream_auth", "header_up Authorization"}},
+		{"plain scheme with TLS", "transport {\ntls\n}", "http://10.4.0.11:8000", []string{"http://", "transport"}},
+		{"h2c scheme with versions", "transport {\nversions 1.1\n}", "h2c://10.4.0.11:8000", []string{"h2c://", "versions 1.1"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			upstream := tc.upstream
+			if upstream == "" {
+				upstream = "10.4.0.11:8000"
+			}
+			err := validate(t, ":8080 {\nllm_proxy "+upstream+" {\n"+tc.lines+"\n}\n}\n")
+			if err == nil {
+				t.Fatal("accepted")
+			}
+			t.Log(err)
+			for _, want := range tc.want {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("error %q does not name %s", err, want)
+				}
+			}
+		})
+	}
+}
+
+// The modules say no to the same things when JSON or a plain reverse_proxy
+// brings them: a second pool without a name would mix two sets of servers.
+func TestTwoUnnamedPools(t *testing.T) {
+	err := validate(t, ":8080 {\nllm_proxy /a/* 10.4.0.11:8000\nllm_proxy /b/* 10.4.0.12:8000\n}\n")
+	if err == nil || !strings.Contains(err.Error(), "pool") || !strings.Contains(err.Error(), "default") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// What the golden files show is also what Caddy can load.
+func TestGoodConfigurationsValidate(t *testing.T) {
+	t.Setenv("LLM_API_KEY", "k")
+	for name, input := range map[string]string{
+		"one line":   ":8080 {\nllm_proxy 10.4.0.11:8000 10.4.0.12:8000\n}\n",
+		"every sort": ":8080 {\nllm_proxy 10.4.0.11:8000 10.4.0.12:8000 {\npool chat\nengine vllm\nmetrics :9400/metrics\nscrape_interval 2s\nstale_after 10s\nupstream_auth bearer {env.LLM_API_KEY}\nstrategy prefix_spill\naffinity 0.7 256\nspill_waiting 4\nspill_ttft 750ms\nkv_limit 90%\naffinity_key k\nindex_bytes 64MiB\nendpoint 10.4.0.11:8000 {\nname gpu-a\nmax_concurrent 32\n}\npaths + /v1/embeddings\nmax_body 8MiB\nbody_timeout 10s\nallow_fields priority\nerrors pass\nheaders off\nretries 1\ntransport {\ndial_timeout 1s\n}\nheader_up X-A b\n}\n}\n",
+		"https":      ":8080 {\nllm_proxy https://llm.example.com\n}\n",
+		"h2c":        ":8080 {\nllm_proxy h2c://10.4.0.11:8000\n}\n",
+		"dynamic":    ":8080 {\nllm_proxy {\ndynamic a llm.internal 8000\n}\n}\n",
+		"two pools":  ":8080 {\nllm_proxy /a/* 10.4.0.11:8000 {\npool a\n}\nllm_proxy /b/* 10.4.0.12:8000 {\npool b\n}\n}\n",
+		"same twice": ":8080 {\nllm_proxy /a/* 10.4.0.11:8000\nllm_proxy /b/* 10.4.0.11:8000\n}\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			if err := validate(t, input); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// Caddy reads {host} in a Caddyfile as its own short form of a placeholder for
+// the request's host. In metrics it means the upstream's.
+func TestMetricsMayNameTheUpstreamsHost(t *testing.T) {
+	const input = ":8080 {\nllm_proxy 10.4.0.11:8000 {\nmetrics http://{host}:9400/metrics\n}\n}\n"
+	if err := validate(t, input); err != nil {
+		t.Fatal(err)
+	}
+	cfg, err := adapt(input)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(cfg), `"metrics":"http://{host}:9400/metrics"`) {
+		t.Errorf("adapted to %s", cfg)
+	}
+}

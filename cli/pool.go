@@ -1,0 +1,168 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	caddycmd "github.com/caddyserver/caddy/v2/cmd"
+	"github.com/spf13/cobra"
+
+	"github.com/caddy-llmlb/caddy-llmlb/llmlb"
+)
+
+var poolCommand = caddycmd.Command{
+	Name:  "llm-pool",
+	Usage: "[--pool <name>] [--watch[=<interval>]] [--json] [--address <interface>] [--config <path> [--adapter <name>]]",
+	Short: "Shows the LLM servers behind a running Caddy and their load",
+	Long: `
+Prints one row per inference server: what its engine reported last (running,
+waiting, KV-cache memory, generated tokens per second), the latest time to first
+token, its state, and why it is in that state. "–" stands for what is not known.
+
+The numbers come from the admin API of the running Caddy, localhost:2019 unless
+--address or the admin option of the --config file says otherwise.
+
+--watch prints the table again every second, or at the interval given, until it
+is interrupted.
+
+--json prints what GET /llmlb/pools of the admin API answers, for scripts.
+`,
+	CobraFunc: func(cmd *cobra.Command) {
+		flags := cmd.Flags()
+		flags.StringP("pool", "p", "", "Show this pool only")
+		flags.DurationP("watch", "w", 0, "Print again at this interval until interrupted")
+		flags.Lookup("watch").NoOptDefVal = "1s"
+		flags.Bool("json", false, "Print JSON instead of a table")
+		flags.String("address", "", "Address of the admin API, if not the default")
+		flags.StringP("config", "c", "", "Configuration file that says where the admin API is")
+		flags.StringP("adapter", "a", "", "Name of config adapter to apply (when --config is used)")
+		cmd.RunE = caddycmd.WrapCommandFuncForCobra(runPool)
+	},
+}
+
+func runPool(fl caddycmd.Flags) (int, error) {
+	if fl.NArg() > 0 {
+		return caddy.ExitCodeFailedStartup, fmt.Errorf("unexpected argument %q; to show one pool use --pool, and --watch takes its interval after '='", fl.Arg(0))
+	}
+	address, err := caddycmd.DetermineAdminAPIAddress(fl.String("address"), nil, fl.String("config"), fl.String("adapter"))
+	if err != nil {
+		return caddy.ExitCodeFailedStartup, fmt.Errorf("finding the admin API: %w", err)
+	}
+	v := view{
+		fetch:  func(ctx context.Context) ([]byte, error) { return fetchPools(ctx, address) },
+		pool:   fl.String("pool"),
+		asJSON: fl.Bool("json"),
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	every := fl.Duration("watch")
+	switch {
+	case every < 0:
+		return caddy.ExitCodeFailedStartup, fmt.Errorf("--watch %s is negative", every)
+	case every == 0:
+		err = v.show(ctx, os.Stdout)
+	default:
+		v.watch(ctx, os.Stdout, every, isTerminal(os.Stdout))
+	}
+	if err != nil {
+		return caddy.ExitCodeFailedStartup, err
+	}
+	return caddy.ExitCodeSuccess, nil
+}
+
+// view is what to show and where to get it.
+type view struct {
+	fetch  func(context.Context) ([]byte, error)
+	pool   string // "" shows all
+	asJSON bool
+}
+
+// show prints once.
+func (v *view) show(ctx context.Context, w io.Writer) error {
+	body, err := v.fetch(ctx)
+	if err != nil {
+		return err
+	}
+	var pools []llmlb.PoolStatus
+	var raw []json.RawMessage // for scripts: all of it, also what a newer Caddy adds
+	if err := errors.Join(json.Unmarshal(body, &pools), json.Unmarshal(body, &raw)); err != nil {
+		return fmt.Errorf("reading the admin API's answer: %w", err)
+	}
+	if len(pools) == 0 {
+		return errors.New("the running configuration has no LLM pool; add an llm_proxy directive (or lb_policy llm in a reverse_proxy) and reload")
+	}
+	if v.pool != "" {
+		i, err := find(pools, v.pool)
+		if err != nil {
+			return err
+		}
+		pools, raw = pools[i:i+1], raw[i:i+1]
+	}
+	if v.asJSON {
+		enc := json.NewEncoder(w)
+		enc.SetIndent("", "  ")
+		return enc.Encode(raw)
+	}
+	return FormatTable(w, pools)
+}
+
+// clearScreen moves to the top left and erases what is below.
+const clearScreen = "\x1b[H\x1b[2J"
+
+// watch prints at every interval until ctx ends. An error is shown in the
+// table's place and tried again: a watch should outlive Caddy's restart. On a
+// terminal each table replaces the one before; elsewhere, say in a file, they
+// follow one another with a blank line between.
+func (v *view) watch(ctx context.Context, w io.Writer, every time.Duration, terminal bool) {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for first := true; ; first = false {
+		var b strings.Builder
+		if err := v.show(ctx, &b); err != nil {
+			if ctx.Err() != nil {
+				return
+			}
+			b.Reset()
+			fmt.Fprintln(&b, printable(err.Error()))
+		}
+		if terminal {
+			fmt.Fprint(w, clearScreen)
+		} else if !first {
+			fmt.Fprintln(w)
+		}
+		fmt.Fprint(w, b.String())
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// find returns where the pool of that name is, or an error that lists the
+// others.
+func find(pools []llmlb.PoolStatus, name string) (int, error) {
+	names := make([]string, len(pools))
+	for i := range pools {
+		names[i] = pools[i].Pool
+	}
+	if i := slices.Index(names, name); i >= 0 {
+		return i, nil
+	}
+	return 0, fmt.Errorf("there is no pool %q; have %s", name, strings.Join(names, ", "))
+}
+
+func isTerminal(f *os.File) bool {
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}

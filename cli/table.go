@@ -1,0 +1,175 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/caddy-llmlb/caddy-llmlb/llmlb"
+)
+
+// unknown stands for a number that nobody told: never 0, which would say idle.
+const unknown = "–"
+
+// column is one column of the table; numbers stand to the right.
+type column struct {
+	head   string
+	number bool
+}
+
+var columns = []column{
+	{"server", false},
+	{"running", true},
+	{"waiting", true},
+	{"kv-mem", true},
+	{"ttft", true},
+	{"tok/s", true},
+	{"state", false},
+	{"reason", false},
+}
+
+// gap keeps the columns apart.
+const gap = "  "
+
+// FormatTable writes the pools as tables for people, in the order given. Each
+// server has its name, as in the X-LLM-Endpoint header, and its address. With
+// more than one pool each table has a line above that names its pool. Numbers
+// that are not known are "–". The error is w's.
+func FormatTable(w io.Writer, pools []llmlb.PoolStatus) error {
+	var b strings.Builder
+	for i := range pools {
+		if len(pools) > 1 {
+			if i > 0 {
+				b.WriteByte('\n')
+			}
+			writePoolLine(&b, &pools[i])
+		}
+		if len(pools[i].Endpoints) == 0 {
+			b.WriteString("no servers yet\n")
+			continue
+		}
+		writeRows(&b, pools[i].Endpoints)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func writePoolLine(b *strings.Builder, p *llmlb.PoolStatus) {
+	b.WriteString("pool " + printable(p.Pool))
+	if p.Strategy != "" {
+		b.WriteString(" (" + printable(p.Strategy) + ")")
+	}
+	b.WriteByte('\n')
+}
+
+func writeRows(b *strings.Builder, endpoints []llmlb.EndpointStatus) {
+	nameWidth := 0
+	for i := range endpoints {
+		nameWidth = max(nameWidth, utf8.RuneCountInString(printable(endpoints[i].Name)))
+	}
+	head := make([]string, len(columns))
+	for i, c := range columns {
+		head[i] = c.head
+	}
+	rows := make([][]string, 0, 1+len(endpoints))
+	rows = append(rows, head)
+	for i := range endpoints {
+		rows = append(rows, cells(&endpoints[i], nameWidth))
+	}
+	widths := make([]int, len(columns))
+	for _, row := range rows {
+		for i, cell := range row {
+			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+		}
+	}
+	for _, row := range rows {
+		var line strings.Builder
+		for i, cell := range row {
+			if i > 0 {
+				line.WriteString(gap)
+			}
+			line.WriteString(pad(cell, widths[i], columns[i].number))
+		}
+		b.WriteString(strings.TrimRight(line.String(), " "))
+		b.WriteByte('\n')
+	}
+}
+
+func cells(e *llmlb.EndpointStatus, nameWidth int) []string {
+	return []string{
+		pad(printable(e.Name), nameWidth, false) + " " + printable(e.Address),
+		count(e.Running),
+		count(e.Waiting),
+		percent(e.KVUsage),
+		latency(e.TTFTMillis),
+		count(e.TokensPerSecond),
+		printable(e.State),
+		reason(e),
+	}
+}
+
+// reason is why the state is what it is, and how far the numbers can be
+// trusted when they cannot.
+func reason(e *llmlb.EndpointStatus) string {
+	var parts []string
+	if e.Reason != "" {
+		parts = append(parts, printable(e.Reason))
+	}
+	if e.Blind && e.ScrapeAgeMillis != nil {
+		age := time.Duration(*e.ScrapeAgeMillis * float64(time.Millisecond)).Round(time.Second)
+		parts = append(parts, fmt.Sprintf("numbers %s old", age))
+	}
+	if e.Blind && len(parts) == 0 {
+		parts = append(parts, "no numbers")
+	}
+	return strings.Join(parts, "; ")
+}
+
+func count(x *float64) string {
+	if x == nil {
+		return unknown
+	}
+	return fmt.Sprintf("%.0f", *x)
+}
+
+func percent(x *float64) string {
+	if x == nil {
+		return unknown
+	}
+	return fmt.Sprintf("%.0f%%", *x*100)
+}
+
+// latency prints milliseconds below a second and tenths of a second above, so
+// that 240ms and 1.2s can be told apart at a glance.
+func latency(ms *float64) string {
+	if ms == nil {
+		return unknown
+	}
+	if whole := math.Round(*ms); whole < 1000 {
+		return fmt.Sprintf("%.0fms", whole)
+	}
+	return fmt.Sprintf("%.1fs", *ms/1000)
+}
+
+func pad(s string, width int, right bool) string {
+	fill := strings.Repeat(" ", max(0, width-utf8.RuneCountInString(s)))
+	if right {
+		return fill + s
+	}
+	return s + fill
+}
+
+// printable keeps what a terminal would obey out of it: names and reasons may
+// carry text that came from a server.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return '?'
+		}
+		return r
+	}, s)
+}

@@ -1,0 +1,91 @@
+package cli
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/caddy-llmlb/caddy-llmlb/llmlb"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// row is a server with fresh numbers.
+func row(name, address string, running, waiting, kv, ttft float64) llmlb.EndpointStatus {
+	return llmlb.EndpointStatus{
+		Name: name, Address: address, State: "up", Engine: "vllm",
+		Running: new(running), Waiting: new(waiting), KVUsage: new(kv), TTFTMillis: new(ttft),
+		TokensPerSecond: new(running * 40), ScrapeAgeMillis: new(800.0),
+	}
+}
+
+// worked is the pool of four servers that the documentation uses throughout.
+func worked() llmlb.PoolStatus {
+	fourth := row("ep-4", "10.4.0.14:8000", 0, 0, 0.03, 0)
+	fourth.State, fourth.TTFTMillis, fourth.TokensPerSecond = "draining", nil, new(0.0)
+	return llmlb.PoolStatus{Pool: "default", Strategy: "prefix_spill", Endpoints: []llmlb.EndpointStatus{
+		row("ep-1a2b3c", "10.4.0.11:8000", 14, 0, 0.61, 240),
+		row("ep-77e0d1", "10.4.0.12:8000", 16, 3, 0.88, 910),
+		row("ep-00c4fe", "10.4.0.13:8000", 9, 0, 0.44, 180),
+		fourth,
+	}}
+}
+
+// An operator reads the same figures in the same columns that the engines and
+// our own accounts gave, and never a 0 for what nobody knows.
+func TestFormatTable(t *testing.T) {
+	blind := row("gpu-b", "10.4.0.22:8000", 5, 1, 0.5, 1234)
+	blind.Blind, blind.ScrapeAgeMillis, blind.Reason = true, new(12_400.0), "page of HTML"
+	stale := row("gpu-c", "10.4.0.23:8000", 5, 1, 0.5, 999.6)
+	stale.Blind, stale.ScrapeAgeMillis = true, new(75_000.0)
+	for _, tc := range []struct {
+		name  string
+		pools []llmlb.PoolStatus
+	}{
+		{"worked_example", []llmlb.PoolStatus{worked()}},
+		{"nothing_known", []llmlb.PoolStatus{{Pool: "default", Endpoints: []llmlb.EndpointStatus{
+			{Name: "ep-000001", Address: "[::1]:8000", State: "down", Reason: "connection refused", Blind: true},
+			{Name: "ep-000002", Address: "llm:80", State: "up", Blind: true},
+		}}}},
+		{"stale_numbers", []llmlb.PoolStatus{{Pool: "default", Endpoints: []llmlb.EndpointStatus{blind, stale}}}},
+		{"two_pools", []llmlb.PoolStatus{worked(), {Pool: "embed", Strategy: "work"}}},
+		{"hostile_text", []llmlb.PoolStatus{{Pool: "default", Endpoints: []llmlb.EndpointStatus{
+			{Name: "größe", Address: "10.4.0.31:8000", State: "down", Reason: "\x1b[2Jgone\r\nup"},
+		}}}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			var b strings.Builder
+			if err := FormatTable(&b, tc.pools); err != nil {
+				t.Fatal(err)
+			}
+			golden(t, tc.name+".txt", b.String())
+		})
+	}
+}
+
+func golden(t *testing.T, file, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", file)
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("table differs from %s\ngot:\n%s\nwant:\n%s", path, got, want)
+	}
+}
+
+func TestLatencyRounding(t *testing.T) {
+	for ms, want := range map[float64]string{0: "0ms", 0.4: "0ms", 240: "240ms", 999.4: "999ms", 999.6: "1.0s", 1234: "1.2s", 65_000: "65.0s"} {
+		if got := latency(&ms); got != want {
+			t.Errorf("latency(%v) = %q, want %q", ms, got, want)
+		}
+	}
+}
