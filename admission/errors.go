@@ -1,0 +1,146 @@
+package admission
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/caddy-llmlb/caddy-llmlb/request"
+)
+
+const (
+	// statusClientGone is what logs show for a client that left. Nobody gets it.
+	statusClientGone = 499
+	codeClientGone   = "client_gone"
+)
+
+// refusal is an answer of our own.
+type refusal struct {
+	status     int
+	code       string // for programs, and {llm.error}
+	message    string // for people
+	param      string // the body field at fault
+	retryAfter int    // seconds, 0 for no such header
+	allow      string // methods, with 405
+}
+
+// kind is OpenAI's word for whose fault it is.
+func (f *refusal) kind() string {
+	switch {
+	case f.status == http.StatusTooManyRequests:
+		return "rate_limit_error"
+	case f.status >= http.StatusInternalServerError:
+		return "server_error"
+	}
+	return "invalid_request_error"
+}
+
+func notServed() *refusal {
+	return &refusal{status: http.StatusNotFound, code: "path_not_served", message: "This path is not served here."}
+}
+
+func (h *Handler) tooLong() *refusal {
+	return &refusal{
+		status: http.StatusRequestEntityTooLarge, code: "body_too_large",
+		message: fmt.Sprintf("The request body is longer than %d bytes.", h.maxBody()),
+	}
+}
+
+// notAccepted is for a body that the engine must not see. The text of a
+// request.Refusal is made for clients.
+func notAccepted(err error) *refusal {
+	f := &refusal{status: http.StatusBadRequest, code: "body_not_accepted", message: "The request body is not accepted."}
+	if r, ok := errors.AsType[*request.Refusal](err); ok {
+		f.message, f.param = "Not accepted: "+r.Error()+".", r.Field
+	}
+	return f
+}
+
+func atCapacity() *refusal {
+	return &refusal{
+		status: http.StatusTooManyRequests, code: "at_capacity", retryAfter: 1,
+		message: "Every inference server is at its limit of concurrent requests (max_concurrent). Try again shortly.",
+	}
+}
+
+func noEndpoint() *refusal {
+	return &refusal{
+		status: http.StatusServiceUnavailable, code: "no_endpoint", retryAfter: 1,
+		message: "No inference server is available at the moment.",
+	}
+}
+
+// failed is what a client learns of an error that came back from the proxy.
+func failed(status int) *refusal {
+	switch status {
+	case http.StatusServiceUnavailable:
+		return noEndpoint()
+	case http.StatusGatewayTimeout:
+		return &refusal{status: status, code: "upstream_timeout", message: "The inference server did not answer in time."}
+	case http.StatusBadGateway:
+		return &refusal{status: status, code: "upstream_error", message: "The inference server failed to answer."}
+	}
+	return &refusal{status: status, code: "gateway_error", message: "The gateway failed to serve the request."}
+}
+
+// refuse answers for us: as JSON, or as an error for the site's handle_errors.
+// unread says that the client may still be sending a body.
+func (h *Handler) refuse(w http.ResponseWriter, r *http.Request, f *refusal, unread bool) error {
+	if unread && r.ProtoMajor == 1 {
+		w.Header().Set("Connection", "close")
+	}
+	if f.status == statusClientGone {
+		w.WriteHeader(f.status)
+		return nil
+	}
+	if f.retryAfter > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(f.retryAfter))
+	}
+	if f.allow != "" {
+		w.Header().Set("Allow", f.allow)
+	}
+	if h.Errors == pass {
+		return caddyhttp.Error(f.status, errors.New(f.code))
+	}
+	return f.write(w)
+}
+
+// write writes the error in OpenAI's shape.
+func (f *refusal) write(w http.ResponseWriter) error {
+	type detail struct {
+		Message string  `json:"message"`
+		Type    string  `json:"type"`
+		Param   *string `json:"param"`
+		Code    string  `json:"code"`
+	}
+	d := detail{Message: f.message, Type: f.kind(), Code: f.code}
+	if f.param != "" {
+		d.Param = &f.param
+	}
+	body, err := json.Marshal(map[string]detail{"error": d})
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(f.status)
+	_, _ = w.Write(body) // a client that left is in the log already
+	return nil
+}
+
+// upstreamFailed tells what to answer to an error that came back from the proxy,
+// nil when that is not ours to answer.
+func upstreamFailed(w *recorder, err error) *refusal {
+	status := http.StatusInternalServerError
+	if he, ok := errors.AsType[caddyhttp.HandlerError](err); ok {
+		status = he.StatusCode
+	}
+	if status < http.StatusInternalServerError || w.status != 0 {
+		return nil // not an upstream's doing, or too late to say anything
+	}
+	return failed(status)
+}

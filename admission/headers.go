@@ -1,0 +1,40 @@
+package admission
+
+import (
+	"net/http"
+	"strings"
+)
+
+// stripped are request headers that no client may send on: our own answer's
+// names, which a log or an engine might believe, and those by which engines and
+// their side-cars are steered to a rank, a worker or a peer.
+var stripped = []string{
+	"X-Llm-Endpoint",
+	"X-Llm-Decision",
+	"X-Llm-Matched-Tokens",
+	"X-Llm-Attempts",
+
+	"X-Data-Parallel-Rank",
+	"X-Data-Parallel-Host-Port",
+	"X-Smg-Target-Worker",
+	"X-Gateway-Destination-Endpoint",
+	"X-Session-Token",
+	"X-Prefiller-Host-Port",
+	"X-Prefiller-Url",
+	"X-Encoder-Hosts-Ports",
+}
+
+// disarm removes what would make the engine do something else than what was
+// checked.
+func disarm(r *http.Request) {
+	for _, name := range stripped {
+		delete(r.Header, name)
+	}
+	// An upgrade to HTTP/2 in clear text is a tunnel through which any path can
+	// be asked for. WebSockets are the only upgrade that means what it says.
+	up := r.Header["Upgrade"]
+	if len(up) > 0 && (len(up) > 1 || !strings.EqualFold(up[0], "websocket") || r.Method != http.MethodGet) {
+		delete(r.Header, "Upgrade")
+		delete(r.Header, "Http2-Settings")
+	}
+}

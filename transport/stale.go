@@ -1,0 +1,130 @@
+package transport
+
+import (
+	"context"
+	"crypto/tls"
+	"net/http/httptrace"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// A server may close a connection that waits for its next request, and it may do
+// so at the very moment we send one. Nobody has read that request, so it can be
+// sent again. But a server that has read it, works on it and then dies must not
+// get it again: that would generate twice. What tells the two apart is time. A
+// connection that was closed before the request reached it is reset as soon as
+// the request gets there; an engine that reads a request and dies of it does so
+// later. net/http's own replay does not look at the time, so it must never run
+// for a request that generates.
+
+// staleWithin is how soon after the request was written a reused connection must
+// end, without one byte of an answer, to count as closed beforehand.
+const staleWithin = 50 * time.Millisecond
+
+// watch notes what happens to the connection of one try. Its hooks run in
+// goroutines of net/http, also after RoundTrip has returned.
+type watch struct {
+	address string
+	delays  *delays
+	now     func() time.Time
+
+	got      atomic.Bool  // a connection was there: without one nothing was sent
+	reused   atomic.Bool  // it had served a request before
+	wrote    atomic.Int64 // when the whole request was written, Unix nanoseconds
+	answered atomic.Bool  // a first byte of the answer came
+
+	mu      sync.Mutex
+	dialing time.Time
+	failure error // why there was no connection
+}
+
+// context returns ctx with the watch's hooks. Hooks already there stay.
+func (w *watch) context(ctx context.Context) context.Context {
+	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		ConnectStart: func(string, string) { w.dial(w.now()) },
+		ConnectDone:  func(_, _ string, err error) { w.dialed(w.now(), err) },
+		DNSDone:      func(i httptrace.DNSDoneInfo) { w.fail(i.Err) },
+		TLSHandshakeDone: func(_ tls.ConnectionState, err error) {
+			w.fail(err)
+		},
+		GotConn: func(i httptrace.GotConnInfo) {
+			w.reused.Store(i.Reused)
+			w.got.Store(true)
+		},
+		WroteRequest: func(i httptrace.WroteRequestInfo) {
+			if i.Err == nil {
+				w.wrote.Store(w.now().UnixNano())
+			}
+		},
+		GotFirstResponseByte: func() { w.answered.Store(true) },
+	})
+}
+
+func (w *watch) dial(now time.Time) {
+	w.mu.Lock()
+	w.dialing = now
+	w.mu.Unlock()
+}
+
+func (w *watch) dialed(now time.Time, err error) {
+	w.mu.Lock()
+	since := w.dialing
+	w.mu.Unlock()
+	if err == nil && !since.IsZero() {
+		w.delays.set(w.address, now.Sub(since))
+	}
+	w.fail(err)
+}
+
+func (w *watch) fail(err error) {
+	w.mu.Lock()
+	w.failure = err
+	w.mu.Unlock()
+}
+
+// why returns what kept the connection from being made, if that is known.
+func (w *watch) why() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.failure
+}
+
+// stale reports whether the try failed because its connection had been closed
+// before the server could read the request. A request that was never written to
+// its end cannot have been read to its end either.
+func (w *watch) stale() bool {
+	if !w.got.Load() || !w.reused.Load() || w.answered.Load() {
+		return false
+	}
+	wrote := w.wrote.Load()
+	if wrote == 0 {
+		return true
+	}
+	return time.Duration(w.now().UnixNano()-wrote) <= max(staleWithin, 2*w.delays.of(w.address))
+}
+
+// delays remembers how long it took to connect to each address, which is one
+// round trip. Far upstreams need more than staleWithin for a reset to come back.
+type delays struct {
+	mu sync.Mutex
+	by map[string]time.Duration
+}
+
+// maxDelays bounds the memory where upstreams come and go.
+const maxDelays = 1024
+
+func (d *delays) set(address string, delay time.Duration) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.by == nil || len(d.by) >= maxDelays {
+		d.by = make(map[string]time.Duration)
+	}
+	d.by[address] = delay
+}
+
+func (d *delays) of(address string) time.Duration {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.by[address]
+}
