@@ -30,7 +30,7 @@ func (a *account) settle(rec *recorder, returned bool, err error) {
 	}
 	a.settled = true
 	c, now := a.call, time.Now()
-	c.Finish(now, a.outcome(rec, returned, err))
+	c.EndAttempt(now, a.outcome(rec, returned, err))
 	if c.Outcome == llmlb.OutcomeNone {
 		c.Outcome = a.outcome(rec, returned, err)
 	}

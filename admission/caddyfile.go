@@ -1,7 +1,6 @@
 package admission
 
 import (
-	"math"
 	"strings"
 
 	"github.com/caddyserver/caddy/v2"
@@ -26,8 +25,11 @@ func (h *Handler) Option(d *caddyfile.Dispenser) (known bool, err error) {
 		var text string
 		if err = one(d, &text); err == nil {
 			n, wrong := humanize.ParseBytes(text)
-			if wrong != nil || n == 0 || n > math.MaxInt64/2 {
+			if wrong != nil || n == 0 {
 				return true, d.Errf("max_body: '%s' is not a size, such as 32MiB", text)
+			}
+			if n > maxMaxBody {
+				return true, d.Errf("max_body: '%s' is over the most that is allowed, 4GiB", text)
 			}
 			h.MaxBody = int64(n)
 		}
@@ -106,7 +108,14 @@ func (h *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	if d.NextArg() {
 		return d.ArgErr()
 	}
+	first := map[string]int{}
 	for d.NextBlock(0) {
+		name, line := d.Val(), d.Line()
+		adds := name == "paths" || name == "allow_fields"
+		if before, twice := first[name]; twice && !adds {
+			return d.Errf("option '%s' is given twice, first at line %d", name, before)
+		}
+		first[name] = line
 		known, err := h.Option(d)
 		if err != nil {
 			return err

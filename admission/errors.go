@@ -106,7 +106,13 @@ func (h *Handler) refuse(w http.ResponseWriter, r *http.Request, f *refusal, unr
 	if h.Errors == pass {
 		return caddyhttp.Error(f.status, errors.New(f.code))
 	}
-	return f.write(w)
+	if err := f.write(w); err != nil {
+		return err
+	}
+	if unread {
+		linger(w, r)
+	}
+	return nil
 }
 
 // write writes the error in OpenAI's shape.

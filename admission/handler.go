@@ -57,6 +57,7 @@ type Handler struct {
 // Defaults of the options.
 const (
 	defaultMaxBody     = 32 << 20
+	maxMaxBody         = 4 << 30 // a body is held in memory
 	defaultBodyTimeout = 30 * time.Second
 )
 
@@ -105,8 +106,8 @@ func (h *Handler) Validate() error {
 			return err
 		}
 	}
-	if h.MaxBody < 0 {
-		return fmt.Errorf("max_body: %d is not a size", h.MaxBody)
+	if h.MaxBody < 0 || h.MaxBody > maxMaxBody {
+		return fmt.Errorf("max_body: %d is out of range; have 1 to %d bytes", h.MaxBody, int64(maxMaxBody))
 	}
 	if h.BodyTimeout < 0 {
 		return fmt.Errorf("body_timeout: %v is negative", time.Duration(h.BodyTimeout))

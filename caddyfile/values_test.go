@@ -37,7 +37,7 @@ func TestBadValuesNameTheOption(t *testing.T) {
 			"10.4.0.11:8000 {\n name a\n}\nendpoint 10.4.0.12:8000 {\n name a\n}",
 		},
 		"paths":        {``, `+`, `/v1/embeddings`, `+ v1/embeddings`, `all /v1/x`, `+ all`, `""`, `+ ""`, `+ /a*b`},
-		"max_body":     {``, `-1`, `0`, `big`, `1MiB 2MiB`},
+		"max_body":     {``, `-1`, `0`, `big`, `1MiB 2MiB`, `100PiB`},
 		"body_timeout": {``, `-1s`, `0`, `soon`, `1`, `1s 2s`},
 		"allow_fields": {``, `""`, `not_a_steering_field`},
 		"errors":       {``, `hide`, `write pass`},

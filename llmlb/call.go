@@ -121,13 +121,20 @@ func (c *Call) learned(now time.Time) {
 	}
 }
 
+// Generates reports whether the Call makes an engine generate. What does not, a
+// list of models or a health check, is placed like any Call but counts for
+// nothing in metrics and limits.
+func (c *Call) Generates() bool { return c.InputTokens > 0 }
+
 // EndAttempt gives the current Lease back and counts how the attempt ended. The
 // first outcome of an attempt counts; without a Lease nothing happens.
 func (c *Call) EndAttempt(now time.Time, o Outcome) {
 	if c.Lease == nil {
 		return
 	}
-	c.Lease.Endpoint().CountOutcome(o)
+	if c.Generates() {
+		c.Lease.Endpoint().CountOutcome(o)
+	}
 	c.Lease.End(now)
 	c.Lease, c.Outcome = nil, o
 }

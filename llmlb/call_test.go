@@ -22,6 +22,7 @@ func TestFirstTokenCountsOnce(t *testing.T) {
 	s := bound(t, p, Member{Address: "a:1"})
 	e := s.Members[0].Endpoint
 	c := NewCall(p, s, at(0))
+	c.InputTokens = 10
 	learned := 0
 	c.Learn = func(time.Time) { learned++ }
 	c.Lease = take(p, e, at(0))

@@ -140,7 +140,7 @@ func (a *attempt) end(now time.Time, o llmlb.Outcome) {
 	if a.due != nil {
 		a.due.Stop()
 	}
-	a.call.Finish(now, o)
+	a.call.EndAttempt(now, o)
 }
 
 // keepReplayOut makes sure that net/http sends the request at most once. It

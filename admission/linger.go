@@ -1,0 +1,28 @@
+package admission
+
+import (
+	"io"
+	"net/http"
+	"time"
+)
+
+// Bounds of lingering.
+const (
+	lingerBytes = 64 << 20
+	lingerTime  = 2 * time.Second
+)
+
+// linger takes what a client is still sending after it was answered, for a
+// while, and throws it away. The connection is closed afterwards. Closing it at
+// once would reset it, and a reset makes most clients lose the very answer that
+// tells them why.
+func linger(w http.ResponseWriter, r *http.Request) {
+	if r.ProtoMajor != 1 || r.Body == nil || r.Header.Get("Expect") != "" {
+		return // other protocols end the stream alone; who expects 100 sends nothing
+	}
+	control := http.NewResponseController(w)
+	if control.Flush() != nil || control.SetReadDeadline(time.Now().Add(lingerTime)) != nil {
+		return
+	}
+	_, _ = io.CopyN(io.Discard, r.Body, lingerBytes)
+}

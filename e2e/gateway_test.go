@@ -1,0 +1,157 @@
+package e2e
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig"
+	_ "github.com/caddyserver/caddy/v2/modules/standard"
+
+	_ "github.com/caddy-llmlb/caddy-llmlb"
+	"github.com/caddy-llmlb/caddy-llmlb/llmlb"
+)
+
+// gateway is a running Caddy.
+type gateway struct {
+	t     *testing.T
+	url   string
+	admin string // address of the admin API
+}
+
+// options of the tests' gateways: scrapes fast enough to wait for.
+const fast = "scrape_interval 50ms\nstale_after 2s\n"
+
+// start runs Caddy with one site that holds the given directives.
+func start(t *testing.T, site string) *gateway {
+	t.Helper()
+	g := &gateway{t: t, url: "http://" + freeAddr(t), admin: freeAddr(t)}
+	if err := g.load(site); err != nil {
+		t.Fatalf("loading the configuration: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := caddy.Stop(); err != nil {
+			t.Errorf("stopping: %v", err)
+		}
+		http.DefaultClient.CloseIdleConnections()
+	})
+	return g
+}
+
+// load loads or reloads the site.
+func (g *gateway) load(site string) error {
+	config, err := g.adapt(site)
+	if err != nil {
+		return err
+	}
+	return caddy.Load(config, true)
+}
+
+func (g *gateway) adapt(site string) ([]byte, error) {
+	text := fmt.Sprintf("{\nadmin %s\ndefault_bind 127.0.0.1\nauto_https off\n}\n%s {\n%s\n}\n", g.admin, g.url, site)
+	config, _, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(text), map[string]any{"filename": "Caddyfile"})
+	return config, err
+}
+
+func freeAddr(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// pools asks the admin API for the pools.
+func (g *gateway) pools() []llmlb.PoolStatus {
+	g.t.Helper()
+	res, err := http.Get("http://" + g.admin + "/llmlb/pools")
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	defer res.Body.Close()
+	var pools []llmlb.PoolStatus
+	if err := json.NewDecoder(res.Body).Decode(&pools); err != nil {
+		g.t.Fatal(err)
+	}
+	return pools
+}
+
+// endpoint returns the named endpoint's status.
+func (g *gateway) endpoint(name string) llmlb.EndpointStatus {
+	g.t.Helper()
+	for _, p := range g.pools() {
+		for _, e := range p.Endpoints {
+			if e.Name == name {
+				return e
+			}
+		}
+	}
+	g.t.Fatalf("no endpoint named %q", name)
+	panic("unreachable")
+}
+
+// reply is a whole answer.
+type reply struct {
+	status int
+	header http.Header
+	body   string
+}
+
+func (r reply) endpoint() string { return r.header.Get("X-LLM-Endpoint") }
+func (r reply) decision() string { return r.header.Get("X-LLM-Decision") }
+
+// post sends a body to the chat path and reads the whole answer.
+func (g *gateway) post(body string) reply {
+	g.t.Helper()
+	return g.send("/v1/chat/completions", strings.NewReader(body))
+}
+
+func (g *gateway) send(path string, body io.Reader) reply {
+	g.t.Helper()
+	res, err := http.Post(g.url+path, "application/json", body)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	return read(g.t, res)
+}
+
+func read(t *testing.T, res *http.Response) reply {
+	t.Helper()
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatalf("reading the answer: %v after %q", err, text)
+	}
+	return reply{res.StatusCode, res.Header, string(text)}
+}
+
+// chat makes a chat body of one system and one user message.
+func chat(stream bool, system, user string) string {
+	messages := []map[string]string{}
+	if system != "" {
+		messages = append(messages, map[string]string{"role": "system", "content": system})
+	}
+	messages = append(messages, map[string]string{"role": "user", "content": user})
+	body, err := json.Marshal(map[string]any{"model": "m", "stream": stream, "messages": messages})
+	if err != nil {
+		panic(err)
+	}
+	return string(bytes.TrimSpace(body))
+}
+
+// prose returns n bytes of text that depends on the seed from its first word.
+func prose(seed string, n int) string {
+	var b strings.Builder
+	for i := 0; b.Len() < n; i++ {
+		fmt.Fprintf(&b, "%s %d ", seed, i)
+	}
+	return b.String()[:n]
+}
