@@ -211,3 +211,26 @@ func TestRequestsWithoutABody(t *testing.T) {
 		}
 	}
 }
+
+// Cheap requests are served while every server is at its limit of generations.
+func TestCheapRequestsPassAFullPool(t *testing.T) {
+	a := newBackend(t)
+	g := start(t, fmt.Sprintf("llm_proxy %s {\n%sendpoint %s {\nmax_concurrent 1\n}\n}\n", a.addr(), fast, a.addr()))
+	open := gate(a)
+	defer open()
+	finish := streams(g, 1)
+	if r := g.post(distinct(1)); r.status != http.StatusTooManyRequests || r.header.Get("Retry-After") == "" || !strings.Contains(r.body, "max_concurrent") {
+		t.Errorf("a second generation: status %d: %s", r.status, r.body)
+	}
+	for _, path := range []string{"/v1/models", "/health", "/version"} {
+		res, err := http.Get(g.url + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r := read(t, res); r.status != http.StatusOK {
+			t.Errorf("%s: status %d: %s", path, r.status, r.body)
+		}
+	}
+	open()
+	finish()
+}

@@ -8,6 +8,7 @@ type Phase uint8
 // The phases of a Lease.
 const (
 	Prefill Phase = iota // sent or about to be; no first token yet
+	Visit                // books no work: a list of models, a health check
 	Decode               // tokens flow
 	Done                 // ended; counts for nothing
 )
@@ -52,7 +53,9 @@ func (l *Lease) End(now time.Time) {
 		l.pool.mu.Unlock()
 		return
 	}
-	l.endpoint.ledger.release(l.phase, l.uncached, l.output)
+	if l.phase != Visit {
+		l.endpoint.ledger.release(l.phase, l.uncached, l.output)
+	}
 	l.phase = Done
 	l.endpoint.leases--
 	l.endpoint.lastUse = now

@@ -240,14 +240,20 @@ func (p *Pool) changed(c Change) {
 }
 
 // Reserve books a Call's work at an endpoint: under the pool's lock, in the
-// same critical section as the choice.
+// same critical section as the choice. A Call that generates nothing books no
+// work and counts in no limit; its Lease only keeps the endpoint alive.
 func (p *Pool) Reserve(e *Endpoint, now time.Time, uncached, output int) *Lease {
 	if p.endpoints[e.address] == nil {
 		// A Call that began under an older configuration may still choose an
 		// endpoint that has been forgotten since: its account counts again.
 		p.add(e)
 	}
-	e.ledger.reserve(uncached, output)
+	phase := Prefill
+	if uncached == 0 && output == 0 {
+		phase = Visit
+	} else {
+		e.ledger.reserve(uncached, output)
+	}
 	e.leases++
 	e.reach.tried(now)
 	p.leases++
@@ -256,7 +262,7 @@ func (p *Pool) Reserve(e *Endpoint, now time.Time, uncached, output int) *Lease 
 		// names it again finds its accounts.
 		pools.LoadOrStore(p.name, p)
 	}
-	return &Lease{pool: p, endpoint: e, uncached: uncached, output: output, start: now}
+	return &Lease{pool: p, endpoint: e, uncached: uncached, output: output, phase: phase, start: now}
 }
 
 // leaseEnded reports whether that was the pool's last open Lease, in which

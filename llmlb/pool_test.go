@@ -290,3 +290,21 @@ func TestOwnTTFTBeatsTheEnginesFor60Seconds(t *testing.T) {
 		t.Errorf("TTFT %v after two minutes, want none", got)
 	}
 }
+
+func TestWhatGeneratesNothingBooksNothing(t *testing.T) {
+	p := NewPool("visit")
+	s := bound(t, p, Member{Address: "a:1"})
+	e := s.Members[0].Endpoint
+	p.Lock()
+	lease := p.Reserve(e, t0, 0, 0)
+	p.Unlock()
+	if e.ledger.own != (account{}) || e.leases != 1 {
+		t.Errorf("booked %+v, %d leases; want no work and one lease", e.ledger.own, e.leases)
+	}
+	lease.FirstToken()
+	lease.End(t0)
+	lease.End(t0)
+	if e.ledger.own != (account{}) || e.leases != 0 {
+		t.Errorf("left %+v, %d leases", e.ledger.own, e.leases)
+	}
+}

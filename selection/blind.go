@@ -1,0 +1,64 @@
+package selection
+
+import "github.com/caddy-llmlb/caddy-llmlb/llmlb"
+
+// foreign splits what others do at the endpoint from what we do. The ledger
+// tells the sum; the calls of ours that wait are all in prefill but the first.
+func (s *seat) foreign(load *llmlb.Load) {
+	prefillCalls, _ := s.endpoint.Ledger().OwnCalls()
+	prefillTokens, _ := s.endpoint.Ledger().TokensInFlight()
+	s.foreignWaiting = min(load.Foreign, max(0, load.Waiting-float64(max(0, prefillCalls-1))))
+	s.foreignRunning = load.Foreign - s.foreignWaiting
+	s.foreignPrefill = max(0, load.PrefillTokens-float64(prefillTokens))
+}
+
+// impute gives blind endpoints the load of others that the sighted ones have on
+// average. Without numbers an endpoint shows our own work only, and would look
+// better than its neighbours for no other reason than our not knowing.
+func (ch *choice) impute() {
+	var n, waiting, running, prefill float64
+	for _, s := range ch.left {
+		if !s.blind {
+			n++
+			waiting += s.foreignWaiting
+			running += s.foreignRunning
+			prefill += s.foreignPrefill
+		}
+	}
+	if n == 0 {
+		return
+	}
+	for _, s := range ch.left {
+		if s.blind {
+			s.waiting += waiting / n
+			s.running += running / n
+			s.prefill += prefill / n
+		}
+	}
+}
+
+// capBlind takes blind endpoints out that hold their fair share of our own
+// calls already, this one counted in. Where all are blind nothing is taken out:
+// our own counts are then the best there is, and no numbers at all is not a
+// full pool.
+func (ch *choice) capBlind() {
+	sighted, total := 0, 0
+	for _, s := range ch.left {
+		total += s.own
+		if !s.blind {
+			sighted++
+		}
+	}
+	if sighted == 0 || sighted == len(ch.left) {
+		return
+	}
+	n := len(ch.left)
+	share := (total + 1 + n - 1) / n
+	kept := ch.left[:0]
+	for _, s := range ch.left {
+		if !s.blind || s.own+1 <= share {
+			kept = append(kept, s)
+		}
+	}
+	ch.left = kept
+}

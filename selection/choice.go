@@ -1,0 +1,173 @@
+package selection
+
+import (
+	"sync"
+	"time"
+
+	"github.com/caddy-llmlb/caddy-llmlb/llmlb"
+)
+
+// Verdict is what came of a choice.
+type Verdict uint8
+
+// The verdicts.
+const (
+	// None: nothing usable, and waiting for a place would not help.
+	None Verdict = iota
+
+	// Full: some endpoint would do, but limits (max_concurrent) are reached.
+	// It passes when a Lease ends.
+	Full
+
+	// Granted: the Call has a Lease and a Decision.
+	Granted
+
+	// Later: the choice belongs to Select, which alone knows the upstreams
+	// (they are dynamic). Not an error: call the next handler without a Lease.
+	Later
+)
+
+// seat is one endpoint as a choice sees it.
+type seat struct {
+	endpoint  *llmlb.Endpoint
+	upstream  int  // index in the slice that Select was given
+	limit     int  // own calls at once, 0 for no limit
+	available bool // by Caddy's own checks
+
+	barred  barred
+	blind   bool
+	own     int
+	matched int // prompt tokens believed to be in its KV cache
+	warm    bool
+
+	waiting float64 // requests in its queue
+	running float64 // sequences in its batch
+	prefill float64 // prompt tokens that stand before this Call
+	kv      float64 // share of KV memory in use, or Unknown
+	kvRoom  float64 // KV memory in tokens, or Unknown
+
+	foreignWaiting, foreignRunning, foreignPrefill float64
+
+	ttft   float64 // predicted time to first token, in seconds
+	recent float64 // last known time to first token in seconds, or Unknown
+	cost   float64 // what the work strategy minimises, in seconds
+}
+
+// choice is one choice being made: scratch space that is used again, so that
+// choosing allocates nothing that grows with the pool.
+type choice struct {
+	call     *llmlb.Call
+	settings *llmlb.Settings
+	now      time.Time
+	random   uint64
+
+	seats   []seat
+	left    []*seat // seats that passed the filter
+	usable  int     // how many those were
+	aside   []*seat // scratch of the strategies
+	holders []holder
+	best    int // the longest match on any seat, in tokens
+}
+
+var choices = sync.Pool{New: func() any { return new(choice) }}
+
+// newChoice begins a choice for the Call. The prefix index is asked here,
+// before the pool's lock is taken.
+func newChoice(c *llmlb.Call, ix *index, now time.Time) *choice {
+	ch := choices.Get().(*choice)
+	ch.call, ch.settings, ch.now = c, c.Settings, now
+	ch.random = ix.random(now)
+	ch.holders = ix.lookup(c.Blocks, now, ch.holders[:0])
+	return ch
+}
+
+// free gives the scratch space back, without what it pointed to.
+func (ch *choice) free() {
+	clear(ch.seats)
+	clear(ch.left[:cap(ch.left)])
+	clear(ch.aside[:cap(ch.aside)])
+	*ch = choice{seats: ch.seats[:0], left: ch.left[:0], aside: ch.aside[:0], holders: ch.holders[:0]}
+	choices.Put(ch)
+}
+
+// addMembers takes the configuration's static upstreams as seats.
+func (ch *choice) addMembers() {
+	for i := range ch.settings.Members {
+		m := &ch.settings.Members[i]
+		ch.seats = append(ch.seats, seat{
+			endpoint: m.Endpoint, upstream: i, limit: m.MaxConcurrent,
+			available: m.Available == nil || m.Available(),
+		})
+	}
+}
+
+// reserve makes the choice and books it. Under the pool's lock, in the same
+// critical section that added the seats.
+func (ch *choice) reserve() (*seat, Verdict) {
+	ch.survey()
+	if v := ch.filter(); v != Granted {
+		return nil, v
+	}
+	ch.impute()
+	ch.capBlind()
+	ch.score()
+	picked, d := ch.pick()
+
+	c, e := ch.call, picked.endpoint
+	output := 0
+	if c.Generates() {
+		output = c.ExpectedOutput()
+	}
+	if c.Key != 0 && !picked.warm {
+		e.TakeCold()
+	}
+	c.Lease = c.Pool.Reserve(e, ch.now, ch.uncached(picked), output)
+	c.Decision = d
+	if c.Generates() {
+		e.CountDecision(d.Reason)
+	}
+	return picked, Granted
+}
+
+// pick applies the strategy to the seats that are left.
+func (ch *choice) pick() (*seat, llmlb.Decision) {
+	warm := ch.markWarm()
+	var s *seat
+	var reason llmlb.Reason
+	switch {
+	case ch.usable == 1:
+		s, reason = ch.left[0], llmlb.ReasonOnly
+	case warm == 0:
+		s, reason = ch.cold(), llmlb.ReasonCold
+	case ch.settings.Strategy == StrategyPrefixSpill:
+		s, reason = ch.prefixSpill()
+	default:
+		s, reason = ch.work()
+	}
+	return s, llmlb.Decision{
+		Reason: reason, Matched: s.matched, Best: ch.best, Warm: warm,
+		Predicted: time.Duration(s.ttft * float64(time.Second)),
+	}
+}
+
+// markWarm marks the seats that hold the prompt's prefix: at least the share
+// `affinity` of the best match among them, and at least min_tokens.
+func (ch *choice) markWarm() (n int) {
+	best := 0
+	for _, s := range ch.left {
+		best = max(best, s.matched)
+	}
+	least := max(1, ch.settings.MinTokens, int(ch.settings.Affinity*float64(best)))
+	for _, s := range ch.left {
+		if s.warm = s.matched >= least; s.warm {
+			n++
+		}
+	}
+	return n
+}
+
+// uncached is how many prompt tokens the seat's endpoint would have to compute.
+// Engines always compute the last one.
+func (ch *choice) uncached(s *seat) int {
+	return max(min(1, ch.call.InputTokens), ch.call.InputTokens-s.matched)
+}

@@ -1,0 +1,36 @@
+// Package selection chooses the endpoint for a Call: filter, score, pick,
+// reserve. It also holds the prefix index, which remembers who computed which
+// prompt, and the policy module that binds the choice to Caddy's reverse_proxy.
+//
+// # Who calls it
+//
+// Package admission asks [Grant] before the proxy runs. Caddy's proxy loop asks
+// [Policy.Select] for every attempt; it binds to what was granted, or chooses
+// by itself where there is no admission, where upstreams are dynamic, and after
+// an attempt that failed. All three ways run the same code, and so does the
+// simulator.
+//
+// # The choice
+//
+// A choice is one critical section under the pool's lock: no two Calls see the
+// same free place. It takes the time and a number for breaking ties as
+// arguments, so equal states give equal choices. It looks at every endpoint
+// once and allocates nothing that grows with their number.
+//
+// Filter: not draining, not down (a down endpoint due for its trial counts as
+// up), not failed for this Call before, available by Caddy's own checks, below
+// max_concurrent, KV usage plus the Call's new tokens below kv_limit. If nothing
+// is left, first the KV limit is given up. If then every endpoint that could
+// take the Call is down, one of them gets it as a trial of the connection.
+// Draining endpoints, Caddy's own checks and limits are never given up: where a
+// limit alone stands in the way the verdict is [Full].
+//
+// Score and pick are the strategy's: see cost.go, work.go, prefix_spill.go and
+// cold.go.
+//
+// # What survives a reload
+//
+// The prefix index is attached to the pool and lives as long. A Policy belongs
+// to one configuration and owns nothing that a Call needs after Cleanup: Calls
+// keep the Settings and the pool they began with.
+package selection

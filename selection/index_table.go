@@ -1,0 +1,177 @@
+package selection
+
+import (
+	"math/bits"
+	"time"
+	"unsafe"
+)
+
+// The table is built like a processor's cache: a hash names a set of eight
+// entries, and a full set gives up the entry that was used least recently. Its
+// memory is three arrays allocated once, without pointers, so the budget holds
+// exactly, the garbage collector has nothing to scan, and no lists have to be
+// kept up. The price is that eviction is least-recently-used within each set,
+// and over the whole only by statistics.
+type table struct {
+	hashes  [][ways]uint64 // 0 is a free entry; a set is one line of memory
+	last    [][ways]stamp  // when each entry was last used
+	entries [][ways]entry
+	used    int
+}
+
+const (
+	ways       = 8 // entries in a set
+	slotsEach  = 4 // endpoints remembered for a block
+	tickLength = 100 * time.Millisecond
+	tickBits   = 31 // 6.8 years
+	tickMask   = 1<<tickBits - 1
+)
+
+// entry is who holds a block.
+type entry struct{ slots [slotsEach]slot }
+
+// slot is one endpoint that holds a block. The cache is Endpoint.CacheID, 0 for
+// a free slot: when an engine restarts it gets another one, and what it held is
+// invisible from then on.
+type slot struct {
+	cache uint32
+	stamp stamp
+}
+
+// stamp is when a slot was last used, in ticks, and in its lowest bit whether
+// a first token has proved it.
+type stamp uint32
+
+func stampOf(tick uint32, proved bool) stamp {
+	s := stamp(tick&tickMask) << 1
+	if proved {
+		s |= 1
+	}
+	return s
+}
+
+func (s stamp) proved() bool { return s&1 != 0 }
+
+// newer reports whether s is later than t; the clock may have wrapped.
+func (s stamp) newer(t stamp) bool { return int32(s&^1-t&^1) > 0 }
+
+func (s *slot) valid(tick uint32) bool {
+	return s.stamp.proved() || int32(stampOf(tick, false)-s.stamp)>>1 <= int32(pendingFor/tickLength)
+}
+
+// setBytes is what one set takes.
+const setBytes = int64(ways) * int64(unsafe.Sizeof(uint64(0))+unsafe.Sizeof(stamp(0))+unsafe.Sizeof(entry{}))
+
+// newTable returns a table that takes no more than the given bytes, and at
+// least one set.
+func newTable(bytes int64) table {
+	n := max(1, bytes/setBytes)
+	return table{hashes: make([][ways]uint64, n), last: make([][ways]stamp, n), entries: make([][ways]entry, n)}
+}
+
+func (t *table) empty() bool { return t.hashes == nil }
+
+// set returns the number of the hash's set. Multiplying takes the hash's high
+// bits and needs no power of two.
+func (t *table) set(hash uint64) uint64 {
+	hi, _ := bits.Mul64(hash, uint64(len(t.hashes)))
+	return hi
+}
+
+// whole makes sure that a hash is not the mark of a free entry.
+func whole(hash uint64) uint64 {
+	if hash == 0 {
+		return 1
+	}
+	return hash
+}
+
+// place returns where the hash is in its set, or ways where it is not.
+func (t *table) place(hash uint64) (set uint64, way int) {
+	set = t.set(hash)
+	for way = range ways {
+		if t.hashes[set][way] == hash {
+			return set, way
+		}
+	}
+	return set, ways
+}
+
+// find returns the block's entry, or nil.
+func (t *table) find(hash uint64) *entry {
+	set, way := t.place(whole(hash))
+	if way == ways {
+		return nil
+	}
+	return &t.entries[set][way]
+}
+
+// insert notes that the cache holds the block.
+func (t *table) insert(hash uint64, cache uint32, s stamp) {
+	hash = whole(hash)
+	set, way := t.place(hash)
+	if way == ways {
+		way = t.claim(set)
+		t.hashes[set][way], t.last[set][way], t.entries[set][way] = hash, s, entry{}
+	}
+	t.entries[set][way].note(cache, s)
+	if s.newer(t.last[set][way]) {
+		t.last[set][way] = s
+	}
+}
+
+// claim returns a free entry of the set, or the one used least recently.
+func (t *table) claim(set uint64) (way int) {
+	for way = range ways {
+		if t.hashes[set][way] == 0 {
+			t.used++
+			return way
+		}
+	}
+	last := &t.last[set]
+	way = 0
+	for i := 1; i < ways; i++ {
+		if last[way].newer(last[i]) {
+			way = i
+		}
+	}
+	return way
+}
+
+// note stamps the cache's slot, or gives it a free one, or the oldest. A proof
+// is not lost when the same endpoint is asked again.
+func (e *entry) note(cache uint32, s stamp) {
+	victim := 0
+	for i := range e.slots {
+		have := &e.slots[i]
+		if have.cache == cache {
+			have.stamp = s | have.stamp&1
+			return
+		}
+		switch v := &e.slots[victim]; {
+		case v.cache == 0: // a free one is found
+		case have.cache == 0 || v.stamp.newer(have.stamp):
+			victim = i
+		}
+	}
+	e.slots[victim] = slot{cache, s}
+}
+
+// refill has an empty table take in what another one holds, as far as it has
+// room: the newest.
+func (t *table) refill(from *table) {
+	for n := range from.hashes {
+		for i, hash := range from.hashes[n] {
+			if hash == 0 {
+				continue
+			}
+			set, last := t.set(hash), from.last[n][i]
+			used := t.used
+			way := t.claim(set)
+			if t.used == used && t.last[set][way].newer(last) {
+				continue // the set is full of newer ones
+			}
+			t.hashes[set][way], t.last[set][way], t.entries[set][way] = hash, last, from.entries[n][i]
+		}
+	}
+}

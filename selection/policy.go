@@ -1,0 +1,222 @@
+package selection
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
+	"go.uber.org/zap"
+
+	"github.com/caddy-llmlb/caddy-llmlb/llmlb"
+)
+
+func init() {
+	caddy.RegisterModule(new(Policy))
+}
+
+// Policy is a load balancing policy for LLM inference servers. It sends a
+// request where it is predicted to be answered soonest: it knows the load of
+// the servers from their own metrics and from what it has sent them, and which
+// of them already holds the beginning of the prompt in its KV cache.
+//
+// It works alone in any reverse_proxy, with static and with dynamic upstreams;
+// it then reads the body of chat and completion requests itself. A queue,
+// limits that answer the client, and the time to the first token need the
+// llm_admission handler and the llm transport around it.
+type Policy struct {
+	// Pool names the set of servers. Blocks that name the same pool share its
+	// state and must say the same about it. Default: "default".
+	Pool string `json:"pool,omitempty"`
+
+	// Engine is the kind of the servers: "auto" tells it from their metrics,
+	// "none" scrapes nothing. Default: "auto".
+	Engine string `json:"engine,omitempty"`
+
+	// Metrics is where the servers' metrics are: "/path" on the upstream's
+	// address, ":port/path" on its host, or a URL in which {host} stands for
+	// it. Default: the engine's own path.
+	Metrics string `json:"metrics,omitempty"`
+
+	// ScrapeInterval is how often each server's metrics are read, and how long
+	// that may take. Default: 1s.
+	ScrapeInterval caddy.Duration `json:"scrape_interval,omitempty"`
+
+	// StaleAfter is the age at which numbers count for nothing. More than
+	// ScrapeInterval. Default: 5s.
+	StaleAfter caddy.Duration `json:"stale_after,omitempty"`
+
+	// UpstreamAuth is the word "bearer" and a token, sent with scrapes. Global
+	// placeholders such as {env.LLM_API_KEY} are resolved at load. Requests
+	// carry it only if the proxy sets the header. Default: none.
+	UpstreamAuth string `json:"upstream_auth,omitempty"`
+
+	// Strategy is "work", which minimises the predicted time to first token
+	// corrected for what the request does to others, or "prefix_spill", which
+	// stays with a server that holds the prefix until a threshold is reached.
+	// Default: "work".
+	Strategy string `json:"strategy,omitempty"`
+
+	// Affinity, over 0 and up to 1: a server counts as warm when it holds at
+	// least this share of the best match. Default: 0.8.
+	Affinity float64 `json:"affinity,omitempty"`
+
+	// AffinityMinTokens is how many prompt tokens a warm server holds at least.
+	// Default: 512.
+	AffinityMinTokens int `json:"affinity_min_tokens,omitempty"`
+
+	// SpillWaiting is how many requests waiting at a warm server have it left.
+	// 0 is off. Default: 3 with prefix_spill, off with work.
+	SpillWaiting *float64 `json:"spill_waiting,omitempty"`
+
+	// SpillTTFT is the time to first token over which a warm server is left. 0
+	// is off. Default: 500ms with prefix_spill, off with work.
+	SpillTTFT *caddy.Duration `json:"spill_ttft,omitempty"`
+
+	// KVLimit, over 0 and up to 1, is the share of KV-cache memory above which
+	// a server gets no new work while another is below. Default: 0.95.
+	KVLimit float64 `json:"kv_limit,omitempty"`
+
+	// AffinityKey keys where cold conversations go. Gateways in front of the
+	// same servers agree when theirs is equal. Default: a constant.
+	AffinityKey string `json:"affinity_key,omitempty"`
+
+	// IndexBytes bounds the memory of the pool's prefix index. Default: 64 MiB.
+	IndexBytes int64 `json:"index_bytes,omitempty"`
+
+	// Endpoints says more about single upstreams.
+	Endpoints []Endpoint `json:"endpoints,omitempty"`
+
+	// MaxBody is how much of a request body is read where there is no
+	// llm_admission handler. A longer one is forwarded whole, without being
+	// understood, and cannot be sent a second time. Default: 32 MiB.
+	MaxBody int64 `json:"max_body,omitempty"`
+
+	logger *zap.Logger
+	handle *llmlb.Handle
+	alone  sync.Once
+}
+
+// Endpoint says more about one upstream.
+type Endpoint struct {
+	// Upstream is the upstream's dial address, as the proxy lists it.
+	Upstream string `json:"upstream"`
+
+	// Name is what people and metrics see in place of the address. Default:
+	// "ep-" and six hex digits.
+	Name string `json:"name,omitempty"`
+
+	// MaxConcurrent is how many of our own requests it gets at once. Default:
+	// no limit.
+	MaxConcurrent int `json:"max_concurrent,omitempty"`
+
+	// Drain gives it nothing new. Default: false.
+	Drain bool `json:"drain,omitempty"`
+}
+
+// CaddyModule returns the Caddy module information.
+func (*Policy) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{
+		ID:  "http.reverse_proxy.selection_policies.llm",
+		New: func() caddy.Module { return new(Policy) },
+	}
+}
+
+// Provision registers the pool with the app. It starts nothing and connects to
+// nothing: "caddy validate" gets this far too.
+func (p *Policy) Provision(ctx caddy.Context) error {
+	p.logger = ctx.Logger()
+	if err := p.check(); err != nil {
+		return err
+	}
+	proxy := parent(ctx)
+	if proxy == nil {
+		return errors.New("lb_policy llm works in a reverse_proxy only")
+	}
+	settings, err := p.settings(proxy)
+	if err != nil {
+		return err
+	}
+	if proxy.ResponseBuffers != 0 {
+		p.logger.Warn("response_buffers holds back streamed tokens until the buffer is full or the answer ends",
+			zap.Int64("response_buffers", proxy.ResponseBuffers))
+	}
+	app, err := ctx.App("llmlb")
+	if err != nil {
+		return fmt.Errorf("getting the llmlb app: %w", err)
+	}
+	watcher, ok := app.(llmlb.Watcher)
+	if !ok {
+		return fmt.Errorf("the llmlb app is a %T, which watches nothing", app)
+	}
+	if p.handle, err = watcher.Watch(settings); err != nil {
+		return err
+	}
+	indexOf(p.handle.Pool()).suggest(p.indexBytes())
+	return nil
+}
+
+// parent returns the proxy that the policy stands in, be it through another
+// policy's fallback.
+func parent(ctx caddy.Context) *reverseproxy.Handler {
+	for _, m := range slices.Backward(ctx.Modules()) {
+		if h, ok := m.(*reverseproxy.Handler); ok {
+			return h
+		}
+	}
+	return nil
+}
+
+// Select returns the upstream for the next attempt, or nil when none may be
+// used. It never waits for one and never writes to the client.
+//
+// The request is a clone that Caddy makes once and passes to every attempt, so
+// what belongs to this proxying is kept in its context, set in place.
+func (p *Policy) Select(upstreams reverseproxy.UpstreamPool, r *http.Request, _ http.ResponseWriter) *reverseproxy.Upstream {
+	now := time.Now()
+	s, _ := r.Context().Value(servingKey{}).(*serving)
+	if s == nil || s.policy != p {
+		s = p.begin(r, now)
+	}
+	return s.next(upstreams, r, now)
+}
+
+// begin finds the request's Call, or makes one.
+func (p *Policy) begin(r *http.Request, now time.Time) *serving {
+	pool, settings := p.handle.Pool(), p.handle.Settings()
+	ctx := r.Context()
+	s := &serving{policy: p, index: indexOf(pool), call: llmlb.CallOf(ctx)}
+	if s.call == nil || s.call.Pool != pool {
+		if s.call == nil {
+			p.alone.Do(p.sayAlone)
+		}
+		s.own = true
+		s.call = llmlb.NewCall(pool, settings, now)
+		p.read(r, s.call)
+		ctx = llmlb.WithCall(ctx, s.call)
+	}
+	if s.index.bytes.Load() != p.indexBytes() && pool.Current() == settings {
+		s.index.resize(p.indexBytes())
+	}
+	*r = *r.WithContext(context.WithValue(ctx, servingKey{}, s))
+	return s
+}
+
+// sayAlone tells the operator what he has not got.
+func (p *Policy) sayAlone() {
+	p.logger.Info("no llm_admission in front of lb_policy llm: no limits that answer the client, no queue, and no time to first token per server unless the engine tells; llm_proxy sets all of it up",
+		zap.String("pool", p.handle.Name()))
+}
+
+// Interface guards
+var (
+	_ caddy.Provisioner     = (*Policy)(nil)
+	_ caddyfile.Unmarshaler = (*Policy)(nil)
+	_ reverseproxy.Selector = (*Policy)(nil)
+)

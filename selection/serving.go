@@ -1,0 +1,157 @@
+package selection
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
+
+	"github.com/caddy-llmlb/caddy-llmlb/llmlb"
+)
+
+type servingKey struct{}
+
+// serving is one request on its way through the proxy's loop of attempts.
+type serving struct {
+	policy *Policy
+	index  *index
+	call   *llmlb.Call
+	own    bool // the policy made the Call, so it ends its Leases
+
+	last *llmlb.Endpoint // of the attempt begun last
+	stop func()          // takes back what watches an own Lease
+}
+
+// next begins an attempt.
+func (s *serving) next(upstreams reverseproxy.UpstreamPool, r *http.Request, now time.Time) *reverseproxy.Upstream {
+	c := s.call
+	if s.last != nil {
+		s.failed(now)
+	}
+	if whole := s.guard(r); c.Exhausted || !whole {
+		c.Exhausted = true
+		return nil
+	}
+	u := s.granted(upstreams, now)
+	if u == nil {
+		u = s.choose(upstreams, now)
+	}
+	if u == nil {
+		c.Exhausted = true
+		return nil
+	}
+	c.Attempts++
+	c.Outcome = llmlb.OutcomeNone
+	s.last = c.Lease.Endpoint()
+	if s.own {
+		s.watch(r.Context())
+	}
+	s.arm(r)
+	return u
+}
+
+// failed settles the attempt before: were it not for its failure, the proxy
+// would not ask again. The transport may have settled it already, and knows
+// better how it ended.
+func (s *serving) failed(now time.Time) {
+	c := s.call
+	if s.stop != nil {
+		s.stop()
+		s.stop = nil
+	}
+	if c.Lease != nil {
+		o := c.Outcome
+		if o == llmlb.OutcomeNone {
+			o = llmlb.Unreachable
+		}
+		c.EndAttempt(now, o)
+	}
+	c.Learn = nil
+	c.Exclude(s.last)
+	s.last = nil
+}
+
+// granted returns the upstream that the Call's Lease is for. A Lease that
+// cannot be used, because the proxy was not given that upstream or because it
+// went out of use since, is given back; it never was an attempt.
+func (s *serving) granted(upstreams reverseproxy.UpstreamPool, now time.Time) *reverseproxy.Upstream {
+	c := s.call
+	if c.Lease == nil {
+		return nil
+	}
+	e := c.Lease.Endpoint()
+	c.Pool.Lock()
+	draining := e.Draining()
+	c.Pool.Unlock()
+	if !draining && !c.Excluded(e) {
+		for _, u := range upstreams {
+			if u.Dial == e.Address() && u.Available() {
+				return u
+			}
+		}
+	}
+	s.giveBack(now)
+	return nil
+}
+
+// giveBack ends a Lease without an attempt.
+func (s *serving) giveBack(now time.Time) {
+	c := s.call
+	if c.Lease != nil {
+		c.Lease.End(now)
+		c.Lease, c.Learn, c.Decision = nil, nil, llmlb.Decision{}
+	}
+}
+
+// choose picks among the upstreams that the proxy gives, and reserves.
+func (s *serving) choose(upstreams reverseproxy.UpstreamPool, now time.Time) *reverseproxy.Upstream {
+	c := s.call
+	ch := newChoice(c, s.index, now)
+	defer ch.free()
+	c.Pool.Lock()
+	ch.addUpstreams(upstreams)
+	picked, v := ch.reserve()
+	var cache uint32
+	if v == Granted {
+		cache = picked.endpoint.CacheID()
+	}
+	c.Pool.Unlock()
+	if v != Granted {
+		return nil
+	}
+	remember(c, s.index, cache, now)
+	if s.own && c.Learn != nil {
+		// Nobody here will see the first token.
+		c.Learn(now)
+	}
+	return upstreams[picked.upstream]
+}
+
+// addUpstreams takes the upstreams of one attempt as seats. What the settings
+// do not list is dynamic. Under the pool's lock.
+func (ch *choice) addUpstreams(upstreams reverseproxy.UpstreamPool) {
+	for i, u := range upstreams {
+		st := seat{upstream: i, available: u.Available()}
+		if m := ch.settings.Member(u.Dial); m != nil {
+			st.endpoint, st.limit = m.Endpoint, m.MaxConcurrent
+		} else {
+			st.endpoint = ch.call.Pool.Sight(u.Dial, ch.now)
+		}
+		ch.seats = append(ch.seats, st)
+	}
+}
+
+// watch ends the Lease when the request does, and has it in decode when its
+// first token is due: nobody here sees tokens, and a prompt that counted as
+// uncomputed for as long as its answer runs would keep others away. Both run on
+// other goroutines, so they touch the Lease alone, which bears it.
+func (s *serving) watch(ctx context.Context) {
+	lease := s.call.Lease
+	due := time.AfterFunc(s.call.Decision.Predicted, lease.FirstToken)
+	stop := context.AfterFunc(ctx, func() {
+		due.Stop()
+		lease.End(time.Now())
+	})
+	s.stop = func() { stop(); due.Stop() }
+}

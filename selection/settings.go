@@ -1,0 +1,174 @@
+package selection
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/caddy-llmlb/caddy-llmlb/llmlb"
+)
+
+// settings makes the pool's settings of what the policy says and what the proxy
+// it stands in lists. The proxy is not provisioned yet: it has no transport.
+func (p *Policy) settings(proxy *reverseproxy.Handler) (*llmlb.Settings, error) {
+	token, err := bearer(p.UpstreamAuth)
+	if err != nil {
+		return nil, err
+	}
+	strategy := cmp.Or(p.Strategy, StrategyWork)
+	s := &llmlb.Settings{
+		Pool:        cmp.Or(p.Pool, llmlb.DefaultPool),
+		Dynamic:     proxy.DynamicUpstreamsRaw != nil || proxy.DynamicUpstreams != nil,
+		Strategy:    strategy,
+		Affinity:    cmp.Or(p.Affinity, llmlb.DefaultAffinity),
+		MinTokens:   cmp.Or(p.AffinityMinTokens, llmlb.DefaultMinTokens),
+		KVLimit:     cmp.Or(p.KVLimit, llmlb.DefaultKVLimit),
+		AffinityKey: xxhash.Sum64String("caddy-llmlb\x00" + p.AffinityKey),
+		Scrape: llmlb.Scrape{
+			Engine:     cmp.Or(p.Engine, "auto"),
+			Metrics:    p.Metrics,
+			Interval:   cmp.Or(time.Duration(p.ScrapeInterval), llmlb.DefaultInterval),
+			StaleAfter: cmp.Or(time.Duration(p.StaleAfter), llmlb.DefaultStaleAfter),
+			Bearer:     token,
+		},
+		Upstream: func() (http.RoundTripper, string) { return upstreamOf(proxy) },
+		Where:    "lb_policy llm in reverse_proxy " + strings.Join(dials(proxy), " "),
+	}
+	if strategy == StrategyPrefixSpill {
+		s.SpillWaiting, s.SpillTTFT = llmlb.DefaultSpillWaiting, llmlb.DefaultSpillTTFT
+	}
+	if p.SpillWaiting != nil {
+		s.SpillWaiting = *p.SpillWaiting
+	}
+	if p.SpillTTFT != nil {
+		s.SpillTTFT = time.Duration(*p.SpillTTFT)
+	}
+	if err := p.addMembers(s, proxy); err != nil {
+		return nil, err
+	}
+	s.Fingerprint = p.fingerprint(proxy)
+	return s, nil
+}
+
+// addMembers lists the proxy's static upstreams, with what the policy says
+// about each. Beside dynamic upstreams they are only what is fallen back to,
+// and come and go like those.
+func (p *Policy) addMembers(s *llmlb.Settings, proxy *reverseproxy.Handler) error {
+	more := make(map[string]*Endpoint, len(p.Endpoints))
+	for i := range p.Endpoints {
+		e := &p.Endpoints[i]
+		if s.Dynamic {
+			return fmt.Errorf("endpoint %q: upstreams of this proxy are dynamic, and a dynamic upstream cannot have options of its own", e.Upstream)
+		}
+		u := match(proxy, e.Upstream)
+		if u == nil {
+			return fmt.Errorf("endpoint %q is no upstream of this proxy; have %s", e.Upstream, strings.Join(dials(proxy), ", "))
+		}
+		if more[u.Dial] != nil {
+			return fmt.Errorf("endpoint %q is described twice", e.Upstream)
+		}
+		more[u.Dial] = e
+	}
+	if s.Dynamic {
+		return nil
+	}
+	if len(proxy.Upstreams) == 0 {
+		return fmt.Errorf("pool %q has no upstreams", s.Pool)
+	}
+	seen := make(map[string]bool, len(proxy.Upstreams))
+	for _, u := range proxy.Upstreams {
+		if strings.ContainsAny(u.Dial, "{}") {
+			return fmt.Errorf("upstream %q holds a placeholder: the servers of a pool must be known when the configuration is loaded; use {$NAME} for an environment variable, or dynamic upstreams", u.Dial)
+		}
+		if seen[u.Dial] {
+			return fmt.Errorf("upstream %q is listed twice", u.Dial)
+		}
+		seen[u.Dial] = true
+		m := llmlb.Member{Address: u.Dial, Available: u.Available}
+		if e := more[u.Dial]; e != nil {
+			m.Name, m.MaxConcurrent, m.Drain = e.Name, e.MaxConcurrent, e.Drain
+		}
+		s.Members = append(s.Members, m)
+	}
+	return nil
+}
+
+// match finds the upstream that an endpoint line means. It may be written as
+// upstreams are: with a scheme, and without the scheme's own port.
+func match(proxy *reverseproxy.Handler, name string) *reverseproxy.Upstream {
+	scheme, rest, found := strings.Cut(name, "://")
+	if !found {
+		scheme, rest = "", name
+	}
+	port := "80"
+	if scheme == "https" {
+		port = "443"
+	}
+	for _, u := range proxy.Upstreams {
+		if u.Dial == name || u.Dial == rest || u.Dial == rest+":"+port {
+			return u
+		}
+	}
+	return nil
+}
+
+func dials(proxy *reverseproxy.Handler) []string {
+	list := make([]string, 0, len(proxy.Upstreams))
+	for _, u := range proxy.Upstreams {
+		list = append(list, u.Dial)
+	}
+	if len(list) == 0 {
+		list = append(list, "dynamic")
+	}
+	return list
+}
+
+// upstreamOf returns the proxy's transport and the scheme that it speaks.
+func upstreamOf(proxy *reverseproxy.Handler) (http.RoundTripper, string) {
+	if t, ok := proxy.Transport.(reverseproxy.TLSTransport); ok && t.TLSEnabled() {
+		return proxy.Transport, "https"
+	}
+	return proxy.Transport, "http"
+}
+
+// fingerprint is equal for two policies that describe the same pool: by their
+// options, and by the proxy's upstreams and transport, which scrapes use.
+func (p *Policy) fingerprint(proxy *reverseproxy.Handler) string {
+	h := xxhash.New()
+	for _, v := range []any{p, dials(proxy), proxy.DynamicUpstreamsRaw, proxy.Transport} {
+		said, err := json.Marshal(v)
+		if err != nil { // a transport that cannot be written down
+			said = fmt.Appendf(nil, "%T", v)
+		}
+		_, _ = h.Write(append(said, 0))
+	}
+	return fmt.Sprintf("%016x", h.Sum64())
+}
+
+// bearer returns the token of an upstream_auth value, its placeholders
+// resolved. Errors name the placeholder at fault, never the token.
+func bearer(auth string) (string, error) {
+	if auth == "" {
+		return "", nil
+	}
+	scheme, token, _ := strings.Cut(auth, " ")
+	if !strings.EqualFold(scheme, "bearer") || token == "" {
+		return "", fmt.Errorf("upstream_auth takes 'bearer' and a token")
+	}
+	token, err := caddy.NewReplacer().ReplaceOrErr(token, true, true)
+	if err != nil {
+		return "", fmt.Errorf("resolving the token of upstream_auth: %w", err)
+	}
+	token = strings.TrimSpace(token) // files end with a newline
+	if token == "" || strings.ContainsFunc(token, func(c rune) bool { return c <= ' ' || c > '~' }) {
+		return "", fmt.Errorf("the token of upstream_auth must be printable ASCII without spaces")
+	}
+	return token, nil
+}

@@ -1,0 +1,109 @@
+package selection
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
+
+	"github.com/caddy-llmlb/caddy-llmlb/llmlb"
+)
+
+// provision loads a reverse_proxy with the policy and returns both.
+func provision(t *testing.T, policy, proxy string) (*reverseproxy.Handler, *Policy) {
+	t.Helper()
+	ctx, err := caddy.ProvisionContext(&caddy.Config{Admin: &caddy.AdminConfig{Disabled: true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := caddy.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	mod, err := ctx.LoadModuleByID("http.handlers.reverse_proxy", json.RawMessage(
+		`{`+proxy+`,"load_balancing":{"selection_policy":{"policy":"llm","pool":"`+poolName(t)+`"`+policy+`}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := mod.(*reverseproxy.Handler)
+	return h, h.LoadBalancing.SelectionPolicy.(*Policy)
+}
+
+const twoUpstreams = `"upstreams":[{"dial":"10.4.0.11:8000"},{"dial":"10.4.0.12:8000"}]`
+
+// The proxy's upstreams are listed once, in the proxy.
+func TestSettingsComeFromTheProxyAndTheOptions(t *testing.T) {
+	t.Run("defaults", func(t *testing.T) {
+		_, p := provision(t, "", twoUpstreams)
+		s := p.handle.Settings()
+		if s.Strategy != StrategyWork || s.SpillWaiting != 0 || s.SpillTTFT != 0 {
+			t.Errorf("strategy %s, thresholds %v and %v; want work without thresholds", s.Strategy, s.SpillWaiting, s.SpillTTFT)
+		}
+		if s.Affinity != 0.8 || s.MinTokens != 512 || s.KVLimit != 0.95 {
+			t.Errorf("affinity %v %d, kv_limit %v", s.Affinity, s.MinTokens, s.KVLimit)
+		}
+		if s.Scrape.Engine != "auto" || s.Scrape.Interval != time.Second || s.Scrape.StaleAfter != 5*time.Second {
+			t.Errorf("scrape %+v", s.Scrape)
+		}
+		if len(s.Members) != 2 || s.Members[0].Address != "10.4.0.11:8000" || s.Members[0].Name != llmlb.DefaultName(poolName(t), "10.4.0.11:8000") {
+			t.Errorf("members %+v", s.Members)
+		}
+		if got := indexOf(p.handle.Pool()).bytes.Load(); got != DefaultIndexBytes {
+			t.Errorf("index of %d bytes", got)
+		}
+	})
+	t.Run("prefix_spill", func(t *testing.T) {
+		_, p := provision(t, `,"strategy":"prefix_spill","spill_ttft":0,"index_bytes":1048576,"endpoints":[{"upstream":"10.4.0.12:8000","name":"gpu-b","max_concurrent":8,"drain":true}]`, twoUpstreams)
+		s := p.handle.Settings()
+		if s.SpillWaiting != 3 || s.SpillTTFT != 0 {
+			t.Errorf("thresholds %v and %v, want 3 and off", s.SpillWaiting, s.SpillTTFT)
+		}
+		if m := s.Members[1]; m.Name != "gpu-b" || m.MaxConcurrent != 8 || !m.Drain {
+			t.Errorf("member %+v", m)
+		}
+		if got := indexOf(p.handle.Pool()).bytes.Load(); got != 1<<20 {
+			t.Errorf("index of %d bytes", got)
+		}
+	})
+	t.Run("dynamic", func(t *testing.T) {
+		_, p := provision(t, "", `"dynamic_upstreams":{"source":"test_list","addresses":["a:1"]}`)
+		if s := p.handle.Settings(); !s.Dynamic || len(s.Members) != 0 {
+			t.Errorf("dynamic %v, members %v", s.Dynamic, s.Members)
+		}
+	})
+}
+
+// Scrapes go through the proxy's own transport, so that they use its TLS.
+func TestTheProxysTransportIsUsed(t *testing.T) {
+	for transport, want := range map[string]string{
+		``:                                 "http",
+		`,"transport":{"protocol":"http"}`: "http",
+		`,"transport":{"protocol":"http","tls":{}}`: "https",
+	} {
+		t.Run(want+transport, func(t *testing.T) {
+			h, p := provision(t, "", twoUpstreams+transport)
+			rt, scheme := p.handle.Settings().Upstream()
+			if rt != h.Transport || rt == nil || scheme != want {
+				t.Errorf("transport %T, scheme %s, want the proxy's %T and %s", rt, scheme, h.Transport, want)
+			}
+		})
+	}
+}
+
+// Gateways with equal keys agree on homes; another key moves them.
+func TestAffinityKeyIsStable(t *testing.T) {
+	key := func(name, option string) (k uint64) {
+		t.Run(name, func(t *testing.T) {
+			_, p := provision(t, option, twoUpstreams)
+			k = p.handle.Settings().AffinityKey
+		})
+		return k
+	}
+	a, b, c := key("first", ""), key("second", ""), key("other", `,"affinity_key":"x"`)
+	if a != b || a == c {
+		t.Errorf("keys %x, %x without the option, %x with", a, b, c)
+	}
+}
