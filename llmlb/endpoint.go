@@ -13,6 +13,7 @@ import (
 type Endpoint struct {
 	pool    *Pool
 	address string
+	hash    uint64
 	name    atomic.Pointer[string]
 
 	// Counters, read by metrics; they never go back while the endpoint lives.
@@ -54,6 +55,9 @@ func (e *Endpoint) Name() string { return *e.name.Load() }
 
 // Address returns the dial address.
 func (e *Endpoint) Address() string { return e.address }
+
+// AddressHash returns the hash of the dial address, the same on every gateway.
+func (e *Endpoint) AddressHash() uint64 { return e.hash }
 
 // Pool returns the pool the endpoint belongs to.
 func (e *Endpoint) Pool() *Pool { return e.pool }

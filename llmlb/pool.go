@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
+	"github.com/cespare/xxhash/v2"
 )
 
 // pools holds every living Pool by name. Configurations and open Leases hold
@@ -289,7 +290,10 @@ func (p *Pool) endpoint(address, name string) *Endpoint {
 	if e := p.endpoints[address]; e != nil {
 		return e
 	}
-	e := &Endpoint{pool: p, address: address, TTFT: NewHistogram(TTFTBounds), cacheID: p.nextCacheID()}
+	e := &Endpoint{
+		pool: p, address: address, hash: xxhash.Sum64String(address),
+		TTFT: NewHistogram(TTFTBounds), cacheID: p.nextCacheID(),
+	}
 	e.name.Store(&name)
 	p.add(e)
 	return e

@@ -35,10 +35,10 @@ func (ch *choice) home() *seat {
 		return nil
 	}
 	first := ch.left[0]
-	home, want := first, rendezvous(key, first.endpoint.Address())
+	home, want := first, rendezvous(key, first.endpoint)
 	total, fewest, cheapest := first.own, first.own, first.cost
 	for _, s := range ch.left[1:] {
-		if w := rendezvous(key, s.endpoint.Address()); w > want {
+		if w := rendezvous(key, s.endpoint); w > want {
 			home, want = s, w
 		}
 		total += s.own

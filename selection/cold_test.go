@@ -21,7 +21,7 @@ func (w *world) keyAt(i int) uint64 {
 	for key := uint64(1); ; key++ {
 		won := 0
 		for j := range w.settings.Members {
-			if rendezvous(key, w.settings.Members[j].Address) > rendezvous(key, w.settings.Members[won].Address) {
+			if rendezvous(key, w.settings.Members[j].Endpoint) > rendezvous(key, w.settings.Members[won].Endpoint) {
 				won = j
 			}
 		}

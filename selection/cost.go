@@ -98,5 +98,5 @@ func (ch *choice) lot(s *seat) uint64 {
 	if key == 0 {
 		key = ch.random
 	}
-	return rendezvous(key, s.endpoint.Address())
+	return rendezvous(key, s.endpoint)
 }

@@ -1,6 +1,6 @@
 package selection
 
-import "github.com/cespare/xxhash/v2"
+import "github.com/caddy-llmlb/caddy-llmlb/llmlb"
 
 // mix spreads all bits of x over all bits of the result: the finalizer of
 // SplitMix64.
@@ -12,10 +12,10 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// rendezvous is how much a key wants to be at an address. The endpoint that a
+// rendezvous is how much a key wants to be at an endpoint. The endpoint that a
 // key wants most is its home; when an endpoint leaves, only its own keys move.
 // Nothing here is keyed per process: gateways agree on homes without talking,
 // and what an outsider could aim at is keyed in Features.Key already.
-func rendezvous(key uint64, address string) uint64 {
-	return mix(mix(key) ^ xxhash.Sum64String(address))
+func rendezvous(key uint64, e *llmlb.Endpoint) uint64 {
+	return mix(mix(key) ^ e.AddressHash())
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cespare/xxhash/v2"
+
 	"github.com/caddy-llmlb/caddy-llmlb/llmlb"
 )
 
@@ -94,7 +96,7 @@ func prompt(parts ...part) llmlb.Features {
 	return f
 }
 
-func hashText(s string) uint64 { return rendezvous(0, s) }
+func hashText(s string) uint64 { return mix(xxhash.Sum64String(s)) }
 
 func (w *world) call(f llmlb.Features) *llmlb.Call {
 	c := llmlb.NewCall(w.pool, w.settings, w.now)
