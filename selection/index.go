@@ -142,6 +142,10 @@ func deepen(list []holder, cache uint32, n int32) []holder {
 	return list
 }
 
+// ahead is how many blocks' sets are asked of memory at once. One after the
+// other, a long prompt's walk would wait for each.
+const ahead = 16
+
 // learn notes that the endpoint with the given cache holds the blocks, or will
 // within a moment when not proved.
 func (ix *index) learn(blocks []uint64, cache uint32, now time.Time, proved bool) {
@@ -155,6 +159,9 @@ func (ix *index) learn(blocks []uint64, cache uint32, now time.Time, proved bool
 	}
 	tick := ix.tick(now)
 	for i, h := range blocks {
+		if i%ahead == 0 {
+			ix.table.touch(blocks[i:min(i+ahead, len(blocks))])
+		}
 		// Deeper blocks look a little older, so that eviction takes the tail
 		// of a prompt before the head without which the tail is useless.
 		ix.table.insert(h, cache, stampOf(tick-uint32(i/16), proved))
