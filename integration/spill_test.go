@@ -8,8 +8,7 @@ import (
 	"testing"
 )
 
-// gatewayConfig is what an operator would write, with faster scrapes and an
-// affinity that a preamble of 400 tokens reaches.
+// gatewayConfig is what an operator would write, with faster scrapes.
 const gatewayConfig = `{
 	admin off
 	auto_https off
@@ -19,8 +18,7 @@ const gatewayConfig = `{
 
 http://%[1]s {
 	llm_proxy %[2]s %[3]s {
-		strategy        prefix_spill
-		affinity        0.8 128
+		strategy        %[4]s
 		scrape_interval 200ms
 		stale_after     2s
 	}
@@ -29,7 +27,7 @@ http://%[1]s {
 
 // startGateway runs Caddy with this project's module in front of two simulators
 // and returns the address it serves at.
-func startGateway(t *testing.T, a, b simulator) string {
+func startGateway(t *testing.T, strategy string, a, b simulator) string {
 	t.Helper()
 	caddy, err := builtGateway()
 	if err != nil {
@@ -38,7 +36,7 @@ func startGateway(t *testing.T, a, b simulator) string {
 	address := fmt.Sprintf("127.0.0.1:%d", freePort(t))
 	dir := t.TempDir()
 	config := filepath.Join(dir, "Caddyfile")
-	text := fmt.Sprintf(gatewayConfig, address, a.address(), b.address())
+	text := fmt.Sprintf(gatewayConfig, address, a.address(), b.address(), strategy)
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -76,11 +74,17 @@ func TestMain(m *testing.M) {
 // meet where it is cached, until that server has a queue.
 func TestPreambleFollowsItsCacheUntilThatPodQueues(t *testing.T) {
 	need(t)
+	for strategy, reason := range map[string]string{"work": "spill:load", "prefix_spill": "spill:waiting"} {
+		t.Run(strategy, func(t *testing.T) { followAndLeave(t, strategy, reason) })
+	}
+}
+
+func followAndLeave(t *testing.T, strategy, reason string) {
 	pods := map[string]simulator{}
 	for _, name := range []string{"sim-1", "sim-2"} {
 		pods[name] = startSimulator(t, name)
 	}
-	gateway := startGateway(t, pods["sim-1"], pods["sim-2"])
+	gateway := startGateway(t, strategy, pods["sim-1"], pods["sim-2"])
 
 	cold := ask(t, gateway, "What is asked first?")
 	home, known := pods[cold.pod]
@@ -109,8 +113,8 @@ func TestPreambleFollowsItsCacheUntilThatPodQueues(t *testing.T) {
 		if spilled.pod == home.name {
 			return fmt.Errorf("it went to %s as %q", spilled.pod, spilled.decision)
 		}
-		if spilled.decision != "spill:waiting" {
-			t.Errorf("the request that left %s did so as %q, want spill:waiting", home.name, spilled.decision)
+		if spilled.decision != reason {
+			t.Errorf("the request that left %s did so as %q, want %s", home.name, spilled.decision, reason)
 		}
 		return nil
 	})

@@ -33,7 +33,8 @@ type Settings struct {
 	Strategy string // "work" or "prefix_spill"
 
 	// Affinity (0 to 1) and MinTokens: an endpoint is warm when it holds at
-	// least that share of the best match, and at least that many tokens.
+	// least that share of the best match, and at least that many tokens, or
+	// that share of a prompt which is shorter.
 	Affinity  float64
 	MinTokens int
 

@@ -151,13 +151,16 @@ func (ch *choice) pick() (*seat, llmlb.Decision) {
 }
 
 // markWarm marks the seats that hold the prompt's prefix: at least the share
-// `affinity` of the best match among them, and at least min_tokens.
+// `affinity` of the best match among them, and at least min_tokens. Of a prompt
+// too short for that, the same share of the prompt itself is enough: next to
+// nothing of it is left to compute.
 func (ch *choice) markWarm() (n int) {
 	best := 0
 	for _, s := range ch.left {
 		best = max(best, s.matched)
 	}
-	least := max(1, ch.settings.MinTokens, int(ch.settings.Affinity*float64(best)))
+	share := func(tokens int) int { return int(ch.settings.Affinity * float64(tokens)) }
+	least := max(1, min(ch.settings.MinTokens, share(ch.call.InputTokens)), share(best))
 	for _, s := range ch.left {
 		if s.warm = s.matched >= least; s.warm {
 			n++

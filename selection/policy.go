@@ -67,7 +67,8 @@ type Policy struct {
 	// least this share of the best match. Default: 0.8.
 	Affinity float64 `json:"affinity,omitempty"`
 
-	// AffinityMinTokens is how many prompt tokens a warm server holds at least.
+	// AffinityMinTokens is how many prompt tokens a warm server holds at least. Of
+	// a shorter prompt the share Affinity is enough.
 	// Default: 512.
 	AffinityMinTokens int `json:"affinity_min_tokens,omitempty"`
 
