@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -181,10 +182,24 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	if f == nil || h.Errors == pass {
 		return err
 	}
-	// The cause goes to the log alone: it has addresses in it.
-	h.logger.Error("answering for a failed upstream", zap.Int("status", f.status),
-		zap.String("pool", pool.Name()), zap.Int("attempts", c.Attempts), zap.Error(err))
+	h.logFailure(c, f, err)
 	return h.refuse(w, r, f, false)
+}
+
+// logFailure tells the operator why a client got an error of ours. The cause
+// goes to the log alone: it has addresses in it.
+func (h *Handler) logFailure(c *llmlb.Call, f *refusal, err error) {
+	if he, ok := errors.AsType[caddyhttp.HandlerError](err); ok && he.Err != nil {
+		err = he.Err // without Caddy's own file and line
+	}
+	fields := []zap.Field{
+		zap.Int("status", f.status), zap.String("pool", h.handle.Name()),
+		zap.Int("attempts", c.Attempts), zap.Error(err),
+	}
+	if e := c.Tried; e != nil {
+		fields = append(fields, zap.String("endpoint", e.Name()), zap.String("address", e.Address()))
+	}
+	h.logger.Warn("answering for a failed upstream", fields...)
 }
 
 // admit reads the request and has an endpoint granted. What it returns is why

@@ -24,10 +24,18 @@ var stripped = []string{
 	"X-Encoder-Hosts-Ports",
 }
 
+// keys are request headers in which clients show this gateway who they are. No
+// engine we know needs them, and Caddy's own messages about failed requests
+// quote the headers that go upstream, all but Authorization and Cookie.
+var keys = []string{"X-Api-Key", "Api-Key"}
+
 // disarm removes what would make the engine do something else than what was
 // checked.
 func disarm(r *http.Request) {
 	for _, name := range stripped {
+		delete(r.Header, name)
+	}
+	for _, name := range keys {
 		delete(r.Header, name)
 	}
 	// An upgrade to HTTP/2 in clear text is a tunnel through which any path can

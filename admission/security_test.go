@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -43,8 +44,8 @@ func TestErrorsShowNoAddresses(t *testing.T) {
 					t.Errorf("the answer tells %q: %s", leak, all.String())
 				}
 			}
-			if log, _ := g.logged(1); !strings.Contains(log, `"answering for a failed upstream"`) || !strings.Contains(log, "llm_error") {
-				t.Error("the log does not tell the cause")
+			if log, _ := g.logged(1); !strings.Contains(log, `"answering for a failed upstream"`) || !strings.Contains(log, "llm_error") || !strings.Contains(log, `"address":"`+address+`"`) {
+				t.Error("the log does not tell the cause, or not the server")
 			}
 		})
 	}
@@ -77,14 +78,14 @@ func TestSteeringHeadersAreRemoved(t *testing.T) {
 	e := newEngine(t, nil)
 	g := start(t, site{upstreams: []string{e.address()}})
 	header := http.Header{"X-Kept": {"yes"}, "Te": {"trailers"}}
-	for _, name := range stripped {
+	for _, name := range slices.Concat(stripped, keys) {
 		header[name] = []string{"1"}
 	}
 	if resp, body := g.do(http.MethodPost, chatPath, strings.NewReader(plain), header); resp.StatusCode != http.StatusOK {
 		t.Fatalf("got %d %s", resp.StatusCode, body)
 	}
 	seen, _ := e.requests()
-	for _, name := range stripped {
+	for _, name := range slices.Concat(stripped, keys) {
 		if seen[0].Header.Get(name) != "" {
 			t.Errorf("%s reached the engine", name)
 		}

@@ -135,7 +135,7 @@ func TestAnswers(t *testing.T) {
 		"evil type": {answer: func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "a/<b>"+strings.Repeat("z", 500))
 		}, why: "not a metrics page ()", final: true},
-		"401": {answer: status(401), why: "401", final: true},
+		"401": {answer: status(401), why: "401: check upstream_auth", final: true},
 		"404": {answer: status(404), why: "404", final: true},
 		"501": {answer: status(501), why: "501", final: true},
 		"503": {answer: status(503), why: "503"},
@@ -220,13 +220,13 @@ func TestBearer(t *testing.T) {
 	}
 	t.Setenv("LLMLB_TEST_TOKEN", "k1")
 	for configured, want := range map[string]reason{
-		"":                       "401",
-		"wrong":                  "401",
+		"":                       "401: check upstream_auth",
+		"wrong":                  "401: check upstream_auth",
 		"k1":                     "",
 		"{env.LLMLB_TEST_TOKEN}": "",
 		"{file." + file + "}":    "",
 		"k1\r\nX: y":             badAuth,
-		"k1{x}":                  "401", // a brace that is no placeholder is the token's own
+		"k1{x}":                  "401: check upstream_auth", // a brace that is no placeholder is the token's own
 	} {
 		if got := get(t, rt, address, llmlb.Scrape{Bearer: configured}); got.why != want {
 			t.Errorf("with %q: %q, want %q", configured, got.why, want)
@@ -235,8 +235,8 @@ func TestBearer(t *testing.T) {
 	if err := os.WriteFile(file, []byte("k2\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got := get(t, rt, address, llmlb.Scrape{Bearer: "{file." + file + "}"}); got.why != "401" {
-		t.Errorf("after the file changed: %q, want 401", got.why)
+	if got := get(t, rt, address, llmlb.Scrape{Bearer: "{file." + file + "}"}); got.why != "401: check upstream_auth" {
+		t.Errorf("after the file changed: %q, want the 401", got.why)
 	}
 }
 

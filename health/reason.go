@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"strconv"
 	"strings"
 	"syscall"
@@ -25,13 +26,19 @@ type reason string
 const maxReason = 80
 
 const (
-	familyNotFound reason = "family not found"
+	familyNotFound reason = "family not found: no known engine's metrics on the page"
 	badAddress     reason = "address cannot be dialed"
 	badAuth        reason = "bearer token holds a character that no header may"
 	tooLarge       reason = "page over 8 MiB"
 )
 
-func statusReason(code int) reason { return reason(strconv.Itoa(code)) }
+func statusReason(code int) reason {
+	switch code {
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return reason(strconv.Itoa(code) + ": check upstream_auth")
+	}
+	return reason(strconv.Itoa(code))
+}
 
 // contentReason keeps only what can be part of a media type.
 func contentReason(mediaType string) reason {

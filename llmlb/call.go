@@ -23,6 +23,9 @@ type Call struct {
 	// holds.
 	Lease *Lease
 
+	// Tried is the endpoint of the attempt begun last, nil before.
+	Tried *Endpoint
+
 	// Decision is why Lease's endpoint was chosen.
 	Decision Decision
 

@@ -23,7 +23,7 @@ type EndpointStatus struct {
 	Since  time.Time `json:"since,omitzero"`
 
 	// Running, Waiting and KVUsage (0 to 1) are as last scraped, everybody's
-	// requests counted.
+	// requests counted; null when that is longer ago than stale_after.
 	Running *float64 `json:"running"`
 	Waiting *float64 `json:"waiting"`
 	KVUsage *float64 `json:"kv_usage"`
@@ -93,9 +93,11 @@ func (e *Endpoint) status(now time.Time, s *Settings) EndpointStatus {
 	}
 	if sig, ok := e.ledger.Signals(); ok {
 		row.Engine, row.Models = sig.Engine, sig.Models
-		row.Running, row.Waiting = known(sig.Running), known(sig.Waiting)
-		row.KVUsage = known(sig.KVUsage)
-		row.TokensPerSecond = known(e.ledger.tokensPerSecond)
+		if !row.Blind {
+			row.Running, row.Waiting = known(sig.Running), known(sig.Waiting)
+			row.KVUsage = known(sig.KVUsage)
+			row.TokensPerSecond = known(e.ledger.tokensPerSecond)
+		}
 		row.ScrapeAgeMillis = known(float64(now.Sub(sig.At)) / float64(time.Millisecond))
 	}
 	return row

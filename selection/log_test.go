@@ -39,7 +39,7 @@ func TestLogs(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "log")
 	a := newServer(t, "a")
 	listen := refused(t)
-	config := site(t, listen, []string{a.address(), refused(t)}, "engine vllm\nscrape_interval 20ms\nupstream_auth bearer SECRET124", "response_buffers 1MiB\nlb_retries 2")
+	config := site(t, listen, []string{a.address(), refused(t)}, "engine vllm\nscrape_interval 20ms\nupstream_auth bearer SECRET124", "response_buffers 1MiB\nlb_retries 2\nlb_try_duration 1ms")
 	load(t, strings.Replace(config, "output discard", "output file "+file+"\n  level DEBUG", 1))
 	stopAfter(t)
 	for i := range 4 {
@@ -53,9 +53,9 @@ func TestLogs(t *testing.T) {
 		}
 		return string(b)
 	}
-	eventually(t, "a warning about response_buffers and a line about llm_admission", func() bool {
+	eventually(t, "warnings about two options and a line about llm_admission", func() bool {
 		s := read()
-		return strings.Contains(s, "response_buffers") && strings.Contains(s, "llm_admission")
+		return strings.Contains(s, "response_buffers") && strings.Contains(s, "use lb_retries") && strings.Contains(s, "llm_admission")
 	})
 	if s := read(); strings.Contains(s, "SECRET") {
 		t.Errorf("the log repeats what it must not")

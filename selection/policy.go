@@ -148,6 +148,10 @@ func (p *Policy) Provision(ctx caddy.Context) error {
 		p.logger.Warn("response_buffers holds back streamed tokens until the buffer is full or the answer ends",
 			zap.Int64("response_buffers", proxy.ResponseBuffers))
 	}
+	if lb := proxy.LoadBalancing; lb != nil && lb.TryDuration > 0 {
+		p.logger.Warn("lb_try_duration keeps asking for a server after the client has left; use lb_retries",
+			zap.Duration("lb_try_duration", time.Duration(lb.TryDuration)))
+	}
 	app, err := ctx.App("llmlb")
 	if err != nil {
 		return fmt.Errorf("getting the llmlb app: %w", err)
@@ -211,7 +215,7 @@ func (p *Policy) begin(r *http.Request, now time.Time) *serving {
 
 // sayAlone tells the operator what he has not got.
 func (p *Policy) sayAlone() {
-	p.logger.Info("no llm_admission in front of lb_policy llm: no limits that answer the client, no queue, and no time to first token per server unless the engine tells; llm_proxy sets all of it up",
+	p.logger.Info("no llm_admission in front of lb_policy llm: no limits that answer the client, and no time to first token per server unless the engine tells; llm_proxy sets all of it up",
 		zap.String("pool", p.handle.Name()))
 }
 

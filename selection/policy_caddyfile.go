@@ -187,6 +187,9 @@ func (p *Policy) readKVLimit(d *caddyfile.Dispenser) error {
 	if percent {
 		limit /= 100
 	}
+	if err == nil && !percent && limit > 1 && limit <= 100 {
+		return d.Errf("bad kv_limit '%s'; write '%s%%' for percent, a number alone is a share up to 1", args[0], args[0])
+	}
 	if err != nil || math.IsNaN(limit) || limit <= 0 || limit > 1 {
 		return d.Errf("bad kv_limit '%s'; have over 0%% and up to 100%%", args[0])
 	}

@@ -44,6 +44,7 @@ func (s *serving) next(upstreams reverseproxy.UpstreamPool, r *http.Request, now
 	c.Attempts++
 	c.Outcome = llmlb.OutcomeNone
 	s.last = c.Lease.Endpoint()
+	c.Tried = s.last
 	if s.own {
 		s.watch(r.Context())
 	}
