@@ -149,6 +149,9 @@ func (h *Handler) bodyTimeout() time.Duration {
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	now := time.Now()
 	settings, pool := h.handle.Settings(), h.handle.Pool()
+	if before := llmlb.CallOf(r.Context()); before != nil && before.Pool == pool {
+		return next.ServeHTTP(w, r) // admitted further up the same route
+	}
 	c := llmlb.NewCall(pool, settings, now)
 	account := account{handler: h, call: c, request: r, begun: now}
 	rec := &recorder{ResponseWriterWrapper: &caddyhttp.ResponseWriterWrapper{ResponseWriter: w}}
@@ -236,7 +239,11 @@ func (h *Handler) admit(w http.ResponseWriter, r *http.Request, c *llmlb.Call) (
 		return nil, unread // Select finds a healthy endpoint
 	}
 	var err error
-	if c.Features, err = h.features(r, c); err != nil {
+	c.Features, err = h.features(r, c)
+	switch {
+	case errors.Is(err, errTooLong):
+		return h.tooLong(), unread
+	case err != nil:
 		return notAccepted(err), unread
 	}
 	// A queue would wait here for the Call's turn, and ask again after Full.
@@ -250,16 +257,14 @@ func (h *Handler) admit(w http.ResponseWriter, r *http.Request, c *llmlb.Call) (
 	}
 }
 
-// features reads the body in its path's dialect. A compressed body stays opaque.
+// features reads the body in its path's dialect, unfolded if it is compressed.
 func (h *Handler) features(r *http.Request, c *llmlb.Call) (llmlb.Features, error) {
-	o := request.Options{Seed: selection.BlockSeed(), AffinityKey: c.Settings.AffinityKey, AllowFields: h.allow}
-	api := request.APIOf(r.URL.Path)
-	if encoding := r.Header.Get("Content-Encoding"); encoding != "" && !strings.EqualFold(encoding, "identity") {
-		f, err := request.Read("", c.Body, &o)
-		f.API = api
-		return f, err
+	body, err := decode(r.Header.Get("Content-Encoding"), c.Body, h.maxBody())
+	if err != nil {
+		return llmlb.Features{}, err
 	}
-	return request.Read(api, c.Body, &o)
+	o := request.Options{Seed: selection.BlockSeed(), AffinityKey: c.Settings.AffinityKey, AllowFields: h.allow}
+	return request.Read(request.APIOf(r.URL.Path), body, &o)
 }
 
 // knownMethod keeps what a client made up out of our answers.

@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"unicode"
 
 	dto "github.com/prometheus/client_model/go"
 
@@ -172,13 +173,19 @@ func (f families) asleep(d *Dialect) bool {
 	return told
 }
 
+// printable reports whether a name can be shown as it is: nothing in it moves a
+// terminal's cursor or turns the direction of text.
+func printable(name string) bool {
+	return !strings.ContainsFunc(name, func(c rune) bool { return !unicode.IsPrint(c) })
+}
+
 // models returns the model names seen as labels, sorted.
 func (f families) models() []string {
 	var names []string
 	for _, mf := range f {
 		for _, m := range mf.GetMetric() {
 			name := label(m, "model_name")
-			if name == "" || len(name) > maxModelName || slices.Contains(names, name) {
+			if name == "" || len(name) > maxModelName || !printable(name) || slices.Contains(names, name) {
 				continue
 			}
 			if names = append(names, name); len(names) == maxModels {

@@ -2,8 +2,8 @@ package health
 
 import (
 	"runtime"
-	"syscall"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"

@@ -1,6 +1,7 @@
 package health
 
 import (
+	"maps"
 	"time"
 
 	"go.uber.org/zap"
@@ -10,7 +11,7 @@ import (
 // that one which fails every other scrape does not fill the log.
 const quiet = time.Minute
 
-// maxReasons bounds how many reasons are remembered per endpoint.
+// maxReasons bounds how many reasons are logged for an endpoint within quiet.
 const maxReasons = 16
 
 // news decides which results of a loop are worth a log line: changes only.
@@ -28,7 +29,11 @@ func (n *news) failed(l *loop, now time.Time, why reason) {
 	if at, before := n.logged[why]; before && now.Sub(at) < quiet {
 		return
 	}
-	if n.logged == nil || len(n.logged) >= maxReasons {
+	maps.DeleteFunc(n.logged, func(_ reason, at time.Time) bool { return now.Sub(at) >= quiet })
+	if len(n.logged) >= maxReasons {
+		return
+	}
+	if n.logged == nil {
 		n.logged = make(map[reason]time.Time)
 	}
 	n.logged[why], n.told = now, why

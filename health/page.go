@@ -16,6 +16,13 @@ import (
 // ranks need about 3,000.
 const maxSeries = 8192
 
+// maxLine and maxLabels bound one sample. The parser's time grows with the
+// square of the number of labels, and no engine has twenty.
+const (
+	maxLine   = 16 << 10
+	maxLabels = 64
+)
+
 // scratch is what reading a page needs and may use again for the next.
 type scratch struct {
 	body   bytes.Buffer // the page, decoded
@@ -101,6 +108,9 @@ func pick(dst, page []byte, wanted map[string]struct{}) ([]byte, int) {
 		if _, ok := wanted[string(line[:end])]; !ok {
 			continue
 		}
+		if len(line) > maxLine {
+			continue
+		}
 		labels, value, ok := splitSample(line[end:])
 		if !ok {
 			continue
@@ -134,16 +144,21 @@ func splitSample(rest []byte) (labels, value []byte, ok bool) {
 	return labels, rest, ok
 }
 
-// labelsEnd returns the index after the closing brace of a label set, or -1.
+// labelsEnd returns the index after the closing brace of a label set, or -1 when
+// there is none or the labels are too many.
 // Braces within quotes do not count.
 func labelsEnd(b []byte) int {
-	quoted := false
+	quoted, labels := false, 1
 	for i := 0; i < len(b); i++ {
 		switch c := b[i]; {
 		case quoted && c == '\\':
 			i++
 		case c == '"':
 			quoted = !quoted
+		case c == ',' && !quoted:
+			if labels++; labels > maxLabels {
+				return -1
+			}
 		case c == '}' && !quoted:
 			return i + 1
 		}

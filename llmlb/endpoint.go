@@ -36,6 +36,7 @@ type Endpoint struct {
 	configs int       // live configurations that name it
 	leases  int       // open Leases
 	lastUse time.Time // last Lease ended, or last seen among dynamic upstreams
+	gone    bool      // the pool has forgotten it
 	dynamic bool      // came from dynamic upstreams; forgotten by Sweep
 	cold    uint64    // when it last took a cold prefix, in the pool's own count
 
@@ -135,6 +136,7 @@ func (e *Endpoint) ObserveSignals(s Signals) {
 	e.pool.mu.Lock()
 	if e.ledger.observe(s) {
 		e.cacheID = e.pool.nextCacheID()
+		e.staleConns.Store(0) // those were the old process's connections
 	}
 	e.scrapedAt, e.scrapeError = s.At, ""
 	e.pool.mu.Unlock()

@@ -31,6 +31,7 @@ type Ledger struct {
 	tokensPerSecond float64
 	engineTTFT      time.Duration
 	engineTTFTAt    time.Time
+	restartedAt     time.Time
 }
 
 // account is our own work at an endpoint at one moment.
@@ -56,6 +57,11 @@ const (
 	priorPrompt = 1000
 	// promptWeight is the weight of a new prompt in the moving average.
 	promptWeight = 0.05
+	// maxPrompt is the longest prompt that counts in full.
+	maxPrompt = 128 << 10
+	// restartQuiet is how long after a restart counters that run backwards are
+	// none: several workers behind one port take turns with their counters.
+	restartQuiet = time.Minute
 )
 
 // reserve books a call: its uncached prompt tokens and expected output.
@@ -65,14 +71,13 @@ func (l *Ledger) reserve(uncached, output int) {
 	l.own.outputTokens += output
 	l.sent++
 	l.raisePeak()
-	if l.meanPrompt == 0 {
-		l.meanPrompt = priorPrompt
-	}
-	l.meanPrompt += promptWeight * (float64(uncached) - l.meanPrompt)
 }
 
-// firstToken moves a call from prefill to decode.
+// firstToken moves a call from prefill to decode. Its prompt has proved to be
+// one, so it counts in the mean; what an engine refused does not.
 func (l *Ledger) firstToken(uncached int) {
+	l.meanPrompt = l.promptMean()
+	l.meanPrompt += promptWeight * (float64(min(uncached, maxPrompt)) - l.meanPrompt)
 	l.own.prefillTokens -= uncached
 	l.own.prefillCalls--
 	l.own.decodeCalls++
@@ -102,10 +107,13 @@ func (l *Ledger) raisePeak() {
 // since the one before. Signals without load change nothing but counters.
 func (l *Ledger) observe(s Signals) (restarted bool) {
 	if l.scraped {
-		restarted = l.signals.restartedBy(&s)
-		if restarted {
+		younger := l.signals.restartedBy(&s)
+		restarted = younger && (l.restartedAt.IsZero() || s.At.Sub(l.restartedAt) > restartQuiet)
+		switch {
+		case restarted:
+			l.restartedAt = s.At
 			l.tokensPerSecond, l.engineTTFT, l.engineTTFTAt = 0, 0, time.Time{}
-		} else {
+		case !younger:
 			l.derive(&s)
 		}
 	}

@@ -164,3 +164,39 @@ func TestRatesComeFromTwoScrapes(t *testing.T) {
 		t.Errorf("TTFT %v, want 240ms", got)
 	}
 }
+
+func TestWorkersThatTakeTurnsAreNoRestart(t *testing.T) {
+	// Two workers behind one port: every other page has the lower counter. The
+	// first step back may be a restart; the next within a minute are not.
+	var l Ledger
+	restarts := 0
+	for i := range 40 {
+		s := page(float64(i), 1, 0)
+		s.PromptTokens = 1000 - float64(i%2)*900
+		if l.observe(s) {
+			restarts++
+		}
+	}
+	if restarts != 1 {
+		t.Errorf("%d restarts in forty seconds, want one", restarts)
+	}
+	s := page(200, 1, 0)
+	s.PromptTokens = 5
+	if !l.observe(s) {
+		t.Error("a restart minutes later was not seen")
+	}
+}
+
+func TestOneHugePromptDoesNotSkewTheEstimate(t *testing.T) {
+	var l Ledger
+	l.reserve(50_000_000, 1)
+	l.release(Prefill, 50_000_000, 1) // the engine refused it
+	if got := l.promptMean(); got != priorPrompt {
+		t.Errorf("mean prompt %v after a refused one, want %v", got, priorPrompt)
+	}
+	l.reserve(50_000_000, 1)
+	l.firstToken(50_000_000)
+	if got := l.promptMean(); got > 8*priorPrompt {
+		t.Errorf("mean prompt %v after one of fifty million", got)
+	}
+}

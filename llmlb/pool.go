@@ -212,6 +212,18 @@ func (p *Pool) Sweep(now time.Time) {
 	}
 }
 
+// Living returns the endpoint that now has e's address: e itself, unless it was
+// forgotten and its address named again since. A Call that began under an older
+// configuration must see what the newest says of a server. Under the pool's lock.
+func (p *Pool) Living(e *Endpoint) *Endpoint {
+	if e.gone {
+		if now := p.endpoints[e.address]; now != nil {
+			return now
+		}
+	}
+	return e
+}
+
 // Endpoints returns the living endpoints, in the order they were first seen.
 func (p *Pool) Endpoints() []*Endpoint {
 	p.mu.Lock()
@@ -280,6 +292,7 @@ func (p *Pool) dropUnused(e *Endpoint) {
 	if e.configs > 0 || e.leases > 0 || e.dynamic || p.endpoints[e.address] != e {
 		return
 	}
+	e.gone = true
 	delete(p.endpoints, e.address)
 	p.order = slices.DeleteFunc(p.order, func(x *Endpoint) bool { return x == e })
 	p.poke()
@@ -300,6 +313,7 @@ func (p *Pool) endpoint(address, name string) *Endpoint {
 }
 
 func (p *Pool) add(e *Endpoint) {
+	e.gone = false
 	p.endpoints[e.address] = e
 	p.order = append(p.order, e)
 }

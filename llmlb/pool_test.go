@@ -308,3 +308,21 @@ func TestWhatGeneratesNothingBooksNothing(t *testing.T) {
 		t.Errorf("left %+v, %d leases", e.ledger.own, e.leases)
 	}
 }
+
+func TestLateCallsSeeTheServerAsTheNewestConfigurationHasIt(t *testing.T) {
+	// A call arrived under a configuration that named the server; a reload
+	// removed it, the next named it again, to drain.
+	p := NewPool("late")
+	old := bound(t, p, Member{Address: "a:1"})
+	p.Start(old, t0)
+	p.Stop(old, t0)
+	p.Unbind(old)
+	next := bound(t, p, Member{Address: "a:1", Drain: true})
+	p.Start(next, t0)
+	p.Lock()
+	defer p.Unlock()
+	e := p.Living(old.Members[0].Endpoint)
+	if e != next.Members[0].Endpoint || !e.Draining() {
+		t.Error("the late call would go to the draining server")
+	}
+}

@@ -61,13 +61,13 @@ func APIOf(path string) string {
 // changes the body, never panics, and gives equal answers for equal input.
 //
 // A body that is no JSON object, is broken, has something behind its end, or
-// comes with an unread dialect is opaque: Features then hold API, Opaque, a Key
+// comes in a dialect that is not read ("") is opaque: Features then hold API, Opaque, a Key
 // made of the first 4 KiB and InputTokens guessed from the size. A value of the
 // wrong type is not opaque; it counts as absent, since the engine answers for
 // it: a "model" that is no string gives Model "".
 //
 // The error is nil or a *[Refusal]. What is refused: an interpreted field that
-// appears twice however spelled, a "model" in another letter case, a steering
+// appears twice however spelled (in unread dialects too), a "model" in another letter case, a steering
 // field that is not allowed, nesting over MaxDepth, and UTF-16 or UTF-32. A
 // refusal takes precedence over opacity for all that stands before the break.
 func Read(api string, body []byte, o *Options) (llmlb.Features, error) {

@@ -140,8 +140,31 @@ func TestReadOpaque(t *testing.T) {
 	if c := mustRead(t, Chat, "!"+same); c.Key == a.Key {
 		t.Error("opaque bodies that differ at the start have the same key")
 	}
-	if f := mustRead(t, "", `{"model":"m","priority":1}`); !f.Opaque || f.API != "" {
+	if f := mustRead(t, "", `{"model":"m","inputs":"x"}`); !f.Opaque || f.API != "" {
 		t.Errorf("a body of an unread dialect gave %+v; want it opaque", f)
+	}
+}
+
+// Engines take what steers them on their native paths too, whose bodies are not
+// read otherwise.
+func TestUnreadDialectsAreNoWayRoundARefusal(t *testing.T) {
+	for _, body := range []string{
+		`{"text":"x","rid":"1"}`,
+		`{"prompt":"x","id_slot":2}`,
+		`{"input":"x","model":"cheap","model":"secret"}`,
+		`{"messages":[],"prior\u0069ty":-9}`,
+	} {
+		if f, err := Read("", []byte(body), nil); err == nil {
+			t.Errorf("%s: accepted as %+v", body, f)
+		}
+	}
+	for _, body := range []string{
+		"--boundary\r\nContent-Disposition: form-data; name=\"priority\"\r\n\r\n1\r\n",
+		`{"text":"x","sampling_params":{"priority":1}}`,
+	} {
+		if f := mustRead(t, "", body); !f.Opaque {
+			t.Errorf("%s: read as %+v, want it opaque", body, f)
+		}
 	}
 }
 

@@ -13,11 +13,10 @@ type reading struct {
 }
 
 // top is the first pass. It tells whether the body was understood, or why it is
-// refused.
+// refused. What is refused does not depend on the dialect: every engine has its
+// native paths, and what steers it there has the same names.
 func (r *reading) top(api string, body []byte, o *Options) (understood bool, _ *Refusal) {
-	if api != Chat && api != Completions {
-		return false, nil
-	}
+	known := api == Chat || api == Completions
 	if wide(body) {
 		return false, &Refusal{Reason: reasonEncoding}
 	}
@@ -45,7 +44,7 @@ func (r *reading) top(api string, body []byte, o *Options) (understood bool, _ *
 	var seen uint64
 	i = skipSpace(body, i+1)
 	if i < len(body) && body[i] == '}' {
-		return skipSpace(body, i+1) == len(body), nil
+		return known && skipSpace(body, i+1) == len(body), nil
 	}
 	for {
 		key := skipSpace(body, i)
@@ -77,7 +76,7 @@ func (r *reading) top(api string, body []byte, o *Options) (understood bool, _ *
 		case ',':
 			i++
 		case '}':
-			return skipSpace(body, i+1) == len(body), nil
+			return known && skipSpace(body, i+1) == len(body), nil
 		default:
 			return false, nil
 		}

@@ -245,7 +245,7 @@ func TestTheTokenOfUpstreamAuth(t *testing.T) {
 		"":                          "",
 		"bearer k2":                 "k2",
 		"Bearer k2":                 "k2",
-		"bearer {env.LLM_TEST_KEY}": "k1",
+		"bearer {env.LLM_TEST_KEY}": "{env.LLM_TEST_KEY}", // resolved at each scrape
 	} {
 		if got, err := bearer(auth); got != want || err != nil {
 			t.Errorf("%q: got %q, %v", auth, got, err)

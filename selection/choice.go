@@ -95,7 +95,7 @@ func (ch *choice) addMembers() {
 	for i := range ch.settings.Members {
 		m := &ch.settings.Members[i]
 		ch.seats = append(ch.seats, seat{
-			endpoint: m.Endpoint, upstream: i, limit: m.MaxConcurrent,
+			endpoint: ch.call.Pool.Living(m.Endpoint), upstream: i, limit: m.MaxConcurrent,
 			available: m.Available == nil || m.Available(),
 		})
 	}

@@ -36,6 +36,11 @@ func Grant(c *llmlb.Call, now time.Time) Verdict {
 	return v
 }
 
+// maxLearned bounds how much of one prompt is remembered, and so how long the
+// index is locked for it: four megabytes, or a million tokens, which is more
+// than engines take.
+const maxLearned = 4096
+
 // remember marks the Call's blocks as about to be computed at its endpoint, and
 // has the first token make that a fact. The cache is the one that the engine
 // had when the Call was sent: should it restart in between, nothing is learned
@@ -45,7 +50,7 @@ func remember(c *llmlb.Call, ix *index, cache uint32, now time.Time) {
 	if len(c.Blocks) == 0 {
 		return
 	}
-	blocks := c.Blocks
+	blocks := c.Blocks[:min(len(c.Blocks), maxLearned)]
 	ix.learn(blocks, cache, now, false)
 	c.Learn = func(now time.Time) { ix.learn(blocks, cache, now, true) }
 }

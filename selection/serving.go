@@ -135,7 +135,7 @@ func (ch *choice) addUpstreams(upstreams reverseproxy.UpstreamPool) {
 	for i, u := range upstreams {
 		st := seat{upstream: i, available: u.Available()}
 		if m := ch.settings.Member(u.Dial); m != nil {
-			st.endpoint, st.limit = m.Endpoint, m.MaxConcurrent
+			st.endpoint, st.limit = ch.call.Pool.Living(m.Endpoint), m.MaxConcurrent
 		} else {
 			st.endpoint = ch.call.Pool.Sight(u.Dial, ch.now)
 		}

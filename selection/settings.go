@@ -152,8 +152,10 @@ func (p *Policy) fingerprint(proxy *reverseproxy.Handler) string {
 	return fmt.Sprintf("%016x", h.Sum64())
 }
 
-// bearer returns the token of an upstream_auth value, its placeholders
-// resolved. Errors name the placeholder at fault, never the token.
+// bearer returns the token of an upstream_auth value as it is written, after
+// checking that its placeholders resolve: health resolves them at each scrape,
+// so that a token which is replaced on disk needs no reload. Errors name the
+// placeholder at fault, never the token.
 func bearer(auth string) (string, error) {
 	if auth == "" {
 		return "", nil
@@ -162,12 +164,12 @@ func bearer(auth string) (string, error) {
 	if !strings.EqualFold(scheme, "bearer") || token == "" {
 		return "", fmt.Errorf("upstream_auth takes 'bearer' and a token")
 	}
-	token, err := caddy.NewReplacer().ReplaceOrErr(token, true, true)
+	now, err := caddy.NewReplacer().ReplaceOrErr(token, true, true)
 	if err != nil {
 		return "", fmt.Errorf("resolving the token of upstream_auth: %w", err)
 	}
-	token = strings.TrimSpace(token) // files end with a newline
-	if token == "" || strings.ContainsFunc(token, func(c rune) bool { return c <= ' ' || c > '~' }) {
+	now = strings.TrimSpace(now) // files end with a newline
+	if now == "" || strings.ContainsFunc(now, func(c rune) bool { return c <= ' ' || c > '~' }) {
 		return "", fmt.Errorf("the token of upstream_auth must be printable ASCII without spaces")
 	}
 	return token, nil

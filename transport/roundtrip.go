@@ -106,8 +106,8 @@ func (a *attempt) send(req *http.Request) (*http.Response, error) {
 	}
 	a.call.Exclude(a.endpoint)
 	a.end(now, llmlb.Unreachable)
-	if !w.got.Load() {
-		a.endpoint.NotReached(now, reason(w.why()))
+	if why := w.why(); why != nil && !w.got.Load() {
+		a.endpoint.NotReached(now, reason(why))
 		return nil, unsent(err)
 	}
 	return nil, broken(err)

@@ -22,6 +22,11 @@ import (
 // end, without one byte of an answer, to count as closed beforehand.
 const staleWithin = 50 * time.Millisecond
 
+// staleMost bounds the window where round trips are long. One dial that took a
+// second, because a packet was lost, must not make a dead engine's work look
+// unread.
+const staleMost = 200 * time.Millisecond
+
 // watch notes what happens to the connection of one try. Its hooks run in
 // goroutines of net/http, also after RoundTrip has returned.
 type watch struct {
@@ -101,11 +106,12 @@ func (w *watch) stale() bool {
 	if wrote == 0 {
 		return true
 	}
-	return time.Duration(w.now().UnixNano()-wrote) <= max(staleWithin, 2*w.delays.of(w.address))
+	window := min(max(staleWithin, 2*w.delays.of(w.address)), staleMost)
+	return time.Duration(w.now().UnixNano()-wrote) <= window
 }
 
-// delays remembers how long it took to connect to each address, which is one
-// round trip. Far upstreams need more than staleWithin for a reset to come back.
+// delays remembers the shortest time it took to connect to each address, which
+// is one round trip. Far upstreams need more than staleWithin for a reset to come back.
 type delays struct {
 	mu sync.Mutex
 	by map[string]time.Duration
@@ -120,7 +126,9 @@ func (d *delays) set(address string, delay time.Duration) {
 	if d.by == nil || len(d.by) >= maxDelays {
 		d.by = make(map[string]time.Duration)
 	}
-	d.by[address] = delay
+	if best, known := d.by[address]; !known || delay < best {
+		d.by[address] = delay
+	}
 }
 
 func (d *delays) of(address string) time.Duration {

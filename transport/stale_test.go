@@ -156,6 +156,29 @@ func TestFarUpstreamHasLongerToReset(t *testing.T) {
 	})
 }
 
+// One dial that took a second, because a packet was lost, says nothing of the
+// line. It once widened the window to two seconds, and a generation of one and a
+// half was sent twice.
+func TestOneSlowDialDoesNotWidenTheWindow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := new(delays)
+		d.set("a", time.Second)
+		w := &watch{address: "a", delays: d, now: time.Now}
+		w.got.Store(true)
+		w.reused.Store(true)
+		w.wrote.Store(time.Now().UnixNano())
+		time.Sleep(staleMost + time.Millisecond)
+		if w.stale() {
+			t.Error("taken for a stale connection long after the request was written")
+		}
+		d.set("a", time.Millisecond)
+		d.set("a", time.Second)
+		if got := d.of("a"); got != time.Millisecond {
+			t.Errorf("round trip %v, want the shortest seen", got)
+		}
+	})
+}
+
 // An engine that ends each connection after the reply without a word, as
 // llama.cpp does after streams, must cost nobody an answer and no answer twice;
 // and soon it gets no connection twice.
