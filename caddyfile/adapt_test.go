@@ -72,11 +72,16 @@ func adapt(input string) ([]byte, error) {
 	return cfg, err
 }
 
-// validate does what "caddy validate" does with a Caddyfile, and returns the
-// JSON in between.
+// validate does what "caddy validate" does with a Caddyfile.
 func validate(t *testing.T, input string) error {
 	t.Helper()
-	cfg, err := adapt("{\n\tadmin off\n}\n" + input)
+	return validateWith(t, "", input)
+}
+
+// validateWith does so with more global options.
+func validateWith(t *testing.T, global, input string) error {
+	t.Helper()
+	cfg, err := adapt("{\n\tadmin off\n" + global + "\n}\n" + input)
 	if err != nil {
 		return err
 	}

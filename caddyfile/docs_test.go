@@ -34,6 +34,40 @@ func TestReferenceHasEveryOption(t *testing.T) {
 	}
 }
 
+// Whoever copies a whole configuration out of the documentation gets one that
+// Caddy takes.
+func TestWholeConfigurationsInTheDocumentationValidate(t *testing.T) {
+	for _, name := range []string{"KEY_ALICE", "KEY_BOB", "LLM_API_KEY"} {
+		t.Setenv(name, "k")
+	}
+	for _, file := range []string{"../README.md", "../docs/caddyfile.md", "../docs/monitoring.md"} {
+		found := 0
+		for i, block := range strings.Split(read(t, file), "\n```") {
+			if i%2 == 0 {
+				continue // text between two blocks
+			}
+			_, config, _ := strings.Cut(block, "\n")
+			if !strings.HasPrefix(config, "llm.example.com {\n") && !strings.HasPrefix(config, "{\n\tlog ") {
+				continue
+			}
+			found++
+			config = strings.ReplaceAll(config, "/var/log/caddy", t.TempDir())
+			global, site := "", config
+			if options, ok := strings.CutPrefix(config, "{\n"); ok {
+				global, site = strings.TrimSuffix(options, "}"), ""
+			}
+			// Only the site's port is another, so that no certificate is asked for.
+			site = strings.Replace(site, "llm.example.com {", "http://:8080 {", 1)
+			if err := validateWith(t, global, site); err != nil {
+				t.Errorf("%s: %v in\n%s", file, err, config)
+			}
+		}
+		if found == 0 && file != "../docs/monitoring.md" {
+			t.Errorf("%s has no whole configuration", file)
+		}
+	}
+}
+
 func read(t *testing.T, file string) string {
 	t.Helper()
 	content, err := os.ReadFile(file)

@@ -97,7 +97,7 @@ func (p *proxy) setScheme(rp *reverseproxy.Handler, segment caddyfile.Segment) e
 			return fmt.Errorf("reading the transport that reverse_proxy made: %w", err)
 		}
 	}
-	plain := slices.ContainsFunc(p.upstreams, func(u string) bool { return hasScheme(u, "http") })
+	plain := slices.ContainsFunc(p.upstreams, func(u string) bool { return schemeOf(u) == "http" })
 	switch t := p.transport; {
 	case made.TLS != nil && !t.TLSEnabled():
 		return t.EnableTLS(new(reverseproxy.TLSConfig))

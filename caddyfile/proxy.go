@@ -142,6 +142,11 @@ func (p *proxy) readUpstreams(d *caddyfile.Dispenser) error {
 		if err := checkUpstream(d); err != nil {
 			return err
 		}
+		if len(p.upstreams) > 0 {
+			if err := checkSameScheme(d, p.upstreams[0], d.Val()); err != nil {
+				return err
+			}
+		}
 		p.upstreams = append(p.upstreams, d.Val())
 	}
 	return nil

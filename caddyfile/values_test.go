@@ -148,6 +148,16 @@ func TestBadUpstreams(t *testing.T) {
 		`127.0.0.1:8101-8103 127.0.0.1:8102`:   "upstream '127.0.0.1:8102' is listed twice",
 		`http://10.4.0.11:8000 https://b:8000`: "same scheme",
 		`ftp://10.4.0.11:8000`:                 "unsupported URL scheme",
+		`127.0.0.1:1 https://127.0.0.1:2`:      "upstreams '127.0.0.1:1' and 'https://127.0.0.1:2' must have the same scheme",
+		`https://127.0.0.1:2 127.0.0.1:1`:      "upstreams 'https://127.0.0.1:2' and '127.0.0.1:1' must have the same scheme",
+		`h2c://127.0.0.1:1 http://127.0.0.1:2`: "upstreams 'h2c://127.0.0.1:1' and 'http://127.0.0.1:2' must have the same scheme",
+		`10.4.0.11:8000,10.4.0.12:8000`:        "separate upstreams with spaces",
+		`10.4.0.11:8000, 10.4.0.12:8000`:       "upstream '10.4.0.11:8000,' has a comma",
+		`10.4.0.11`:                            "upstream '10.4.0.11' has no port; write it, as in '10.4.0.11:8000'",
+		`llm.internal:`:                        "as in 'llm.internal:8000'",
+		`tcp/llm.internal`:                     "as in 'tcp/llm.internal:8000'",
+		`2001:db8::1`:                          "as in '[2001:db8::1]:8000'",
+		`[2001:db8::1]`:                        "as in '[2001:db8::1]:8000'",
 	} {
 		t.Run(upstreams, func(t *testing.T) {
 			for _, directive := range []string{
@@ -163,6 +173,39 @@ func TestBadUpstreams(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Where the port is plain from the address, nobody has to write it.
+func TestUpstreamsWhosePortIsPlain(t *testing.T) {
+	for upstreams, dials := range map[string][]string{
+		`https://llm.example.com`:         {"llm.example.com:443"},
+		`http://llm.example.com`:          {"llm.example.com:80"},
+		`h2c://llm.example.com`:           {"llm.example.com:80"},
+		`unix//run/llm.sock`:              {"unix//run/llm.sock"},
+		`[2001:db8::1]:8000`:              {"[2001:db8::1]:8000"},
+		`unix//run/a.sock 10.4.0.11:8000`: {"unix//run/a.sock", "10.4.0.11:8000"},
+		`tcp/10.4.0.11:8000`:              {"tcp/10.4.0.11:8000"},
+	} {
+		t.Run(upstreams, func(t *testing.T) {
+			cfg, err := adapt(":8080 {\n\tllm_proxy " + upstreams + "\n}\n")
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, dial := range dials {
+				if !strings.Contains(string(cfg), `"dial":"`+dial+`"`) {
+					t.Errorf("no server %s in %s", dial, cfg)
+				}
+			}
+		})
+	}
+}
+
+// Who writes 95 means 95 percent, and is told how to write it.
+func TestPercentWithoutItsSign(t *testing.T) {
+	_, err := adapt(":8080 {\n\tllm_proxy 10.4.0.11:8000 {\n\t\tkv_limit 95\n\t}\n}\n")
+	if err == nil || !strings.Contains(err.Error(), "write '95%'") {
+		t.Errorf("got %v", err)
 	}
 }
 

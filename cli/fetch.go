@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -23,6 +24,33 @@ const (
 	// about half a megabyte.
 	maxAnswer = 32 << 20
 )
+
+// adminAddress returns where the running Caddy takes questions: at the address
+// given, or where the configuration file says, or at Caddy's default. A
+// configuration without an admin API is an error: at the default address there
+// may be another Caddy, whose pools would be taken for this one's.
+func adminAddress(address, configFile, adapter string) (string, error) {
+	if address != "" || configFile == "" {
+		return caddycmd.DetermineAdminAPIAddress(address, nil, "", "")
+	}
+	config, _, _, err := caddycmd.LoadConfig(configFile, adapter)
+	if err != nil {
+		return "", err
+	}
+	var c struct {
+		Admin struct {
+			Disabled bool `json:"disabled"`
+		} `json:"admin"`
+	}
+	if err := json.Unmarshal(config, &c); err != nil {
+		return "", fmt.Errorf("reading %s: %w", configFile, err)
+	}
+	if c.Admin.Disabled {
+		return "", fmt.Errorf("admin is off in %s: a Caddy with this configuration cannot be asked; "+
+			"remove 'admin off' and restart it, or name another Caddy with --address", configFile)
+	}
+	return caddycmd.DetermineAdminAPIAddress("", config, configFile, adapter)
+}
 
 // fetchPools asks the admin API at the address for the pools and returns its
 // JSON. The errors say what to do about them.

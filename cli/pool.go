@@ -33,7 +33,8 @@ The numbers come from the admin API of the running Caddy, localhost:2019 unless
 --address or the admin option of the --config file says otherwise.
 
 --watch prints the table again every second, or at the interval given, until it
-is interrupted.
+is interrupted. On a terminal each table replaces the one before; elsewhere they
+follow one another, each under a line with the time.
 
 --json prints what GET /llmlb/pools of the admin API answers, for scripts.
 `,
@@ -54,7 +55,7 @@ func runPool(fl caddycmd.Flags) (int, error) {
 	if fl.NArg() > 0 {
 		return caddy.ExitCodeFailedStartup, fmt.Errorf("unexpected argument %q; to show one pool use --pool, and --watch takes its interval after '='", fl.Arg(0))
 	}
-	address, err := caddycmd.DetermineAdminAPIAddress(fl.String("address"), nil, fl.String("config"), fl.String("adapter"))
+	address, err := adminAddress(fl.String("address"), fl.String("config"), fl.String("adapter"))
 	if err != nil {
 		return caddy.ExitCodeFailedStartup, fmt.Errorf("finding the admin API: %w", err)
 	}
@@ -119,10 +120,12 @@ func (v *view) show(ctx context.Context, w io.Writer) error {
 // clearScreen moves to the top left and erases what is below.
 const clearScreen = "\x1b[H\x1b[2J"
 
-// watch prints at every interval until ctx ends. An error is shown in the
-// table's place and tried again: a watch should outlive Caddy's restart. On a
-// terminal each table replaces the one before; elsewhere, say in a file, they
-// follow one another with a blank line between.
+// watch prints at every interval until ctx ends, each time under a line that
+// says when. An error is shown in the table's place and tried again: a watch
+// should outlive Caddy's restart. On a terminal each table replaces the one
+// before; elsewhere, say in a file, they follow one another with a blank line
+// between. JSON has no such line there, so that a script can read the values
+// one after the other.
 func (v *view) watch(ctx context.Context, w io.Writer, every time.Duration, terminal bool) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
@@ -135,10 +138,14 @@ func (v *view) watch(ctx context.Context, w io.Writer, every time.Duration, term
 			b.Reset()
 			fmt.Fprintln(&b, printable(err.Error()))
 		}
-		if terminal {
-			fmt.Fprint(w, clearScreen)
-		} else if !first {
-			fmt.Fprintln(w)
+		switch when := time.Now().Format(time.DateTime); {
+		case terminal:
+			fmt.Fprintf(w, "%s%s, every %s\n\n", clearScreen, when, every)
+		case v.asJSON:
+		case first:
+			fmt.Fprintln(w, when)
+		default:
+			fmt.Fprintf(w, "\n%s\n", when)
 		}
 		fmt.Fprint(w, b.String())
 		select {

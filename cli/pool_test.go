@@ -7,11 +7,14 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	_ "github.com/caddyserver/caddy/v2/modules/standard"
 
 	"github.com/caddy-llmlb/caddy-llmlb/llmlb"
 )
@@ -157,26 +160,93 @@ func TestWatchOutlivesAnError(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 2500*time.Millisecond)
 		defer cancel()
 		var b strings.Builder
+		begun := time.Now()
+		line := func(after time.Duration) string { return begun.Add(after).Format(time.DateTime) + "\n" }
 		v.watch(ctx, &b, time.Second, false)
-		if want := "no servers yet\n\ngone\n\nno servers yet\n"; b.String() != want {
+		want := line(0) + "no servers yet\n\n" + line(time.Second) + "gone\n\n" + line(2*time.Second) + "no servers yet\n"
+		if b.String() != want {
 			t.Errorf("watch printed %q, want %q", b.String(), want)
 		}
 	})
 }
 
-// On a terminal every table replaces the one before.
+// On a terminal every table replaces the one before, and the line above it
+// shows that it is alive.
 func TestWatchRedraws(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		body := encoded(t, llmlb.PoolStatus{Pool: "default"})
 		v := view{fetch: func(context.Context) ([]byte, error) { return []byte(body), nil }}
-		ctx, cancel := context.WithTimeout(t.Context(), 2500*time.Millisecond)
+		ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
 		defer cancel()
 		var b strings.Builder
+		begun := time.Now()
 		v.watch(ctx, &b, time.Second, true)
-		if got := strings.Count(b.String(), clearScreen); got != 3 {
-			t.Errorf("cleared the screen %d times in 2.5 s, want 3: %q", got, b.String())
+		screen := func(after time.Duration) string {
+			return clearScreen + begun.Add(after).Format(time.DateTime) + ", every 1s\n\nno servers yet\n"
+		}
+		if want := screen(0) + screen(time.Second); b.String() != want {
+			t.Errorf("watch printed %q, want %q", b.String(), want)
 		}
 	})
+}
+
+// A script reads a watch in JSON as one value after the other.
+func TestWatchJSONIsNothingButJSON(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		body := encoded(t, llmlb.PoolStatus{Pool: "default"})
+		v := view{asJSON: true, fetch: func(context.Context) ([]byte, error) { return []byte(body), nil }}
+		ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
+		defer cancel()
+		var b strings.Builder
+		v.watch(ctx, &b, time.Second, false)
+		values := 0
+		for dec := json.NewDecoder(strings.NewReader(b.String())); dec.More(); values++ {
+			var pools []llmlb.PoolStatus
+			if err := dec.Decode(&pools); err != nil {
+				t.Fatalf("%v in %q", err, b.String())
+			}
+		}
+		if values != 2 {
+			t.Errorf("%d values in %q, want 2", values, b.String())
+		}
+	})
+}
+
+// The configuration says which Caddy is meant. One that has no admin API must
+// not lead to whichever Caddy is at the default address.
+func TestAdminAddress(t *testing.T) {
+	file := func(content string) string {
+		path := filepath.Join(t.TempDir(), "Caddyfile")
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	for _, tc := range []struct {
+		name, address, config string
+		want, wantErr         string
+	}{
+		{"nothing said", "", "", "localhost:2019", ""},
+		{"address", "127.0.0.1:2020", "", "127.0.0.1:2020", ""},
+		{"config", "", file("{\n\tadmin 127.0.0.1:2021\n}\n"), "127.0.0.1:2021", ""},
+		{"config that says nothing", "", file(":8080\n"), "localhost:2019", ""},
+		{"admin off", "", file("{\n\tadmin off\n}\n"), "", "admin is off in "},
+		{"address before config", "127.0.0.1:2020", file("{\n\tadmin off\n}\n"), "127.0.0.1:2020", ""},
+		{"no such file", "", filepath.Join(t.TempDir(), "Caddyfile"), "", "no such file"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			got, err := adminAddress(tc.address, tc.config, "")
+			if tc.wantErr != "" {
+				if err == nil || !strings.Contains(err.Error(), tc.wantErr) {
+					t.Fatalf("got %q, %v; want an error with %q", got, err, tc.wantErr)
+				}
+				return
+			}
+			if err != nil || got != tc.want {
+				t.Errorf("got %q, %v; want %q", got, err, tc.want)
+			}
+		})
+	}
 }
 
 // An admin API that accepts and then says nothing must not hang the command.

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/caddyserver/caddy/v2/caddyconfig"
@@ -33,6 +35,49 @@ func TestExamplesAdapt(t *testing.T) {
 			}
 			if _, err := os.Stat(filepath.Join(filepath.Dir(file), "README.md")); err != nil {
 				t.Errorf("the example does not explain itself: %v", err)
+			}
+		})
+	}
+}
+
+// Who tries an example opens nothing to the network: a site's address alone
+// would only say which requests are served, and listen everywhere.
+func TestExamplesListenOnLoopbackOnly(t *testing.T) {
+	files, err := filepath.Glob("../../examples/*/Caddyfile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		t.Run(filepath.Base(filepath.Dir(file)), func(t *testing.T) {
+			input, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			config, _, err := caddyconfig.GetAdapter("caddyfile").Adapt(input, map[string]any{"filename": file})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var c struct {
+				Apps struct {
+					HTTP struct {
+						Servers map[string]struct {
+							Listen []string `json:"listen"`
+						} `json:"servers"`
+					} `json:"http"`
+				} `json:"apps"`
+			}
+			if err := json.Unmarshal(config, &c); err != nil {
+				t.Fatal(err)
+			}
+			if len(c.Apps.HTTP.Servers) == 0 {
+				t.Fatal("no server")
+			}
+			for name, s := range c.Apps.HTTP.Servers {
+				for _, address := range s.Listen {
+					if !strings.HasPrefix(address, "127.0.0.1:") {
+						t.Errorf("server %s listens on %q", name, address)
+					}
+				}
 			}
 		})
 	}
