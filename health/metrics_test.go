@@ -74,7 +74,12 @@ func TestMetrics(t *testing.T) {
 		e.ObserveSignals(signals)
 		e.ObserveScrapeError(time.Now(), "404")
 		e.CountDecision(llmlb.ReasonWarm)
-		e.CountOutcome(llmlb.Truncated)
+		cut := llmlb.NewCall(p, h.Settings(), time.Now())
+		cut.InputTokens = 1
+		p.Lock()
+		cut.Lease = p.Reserve(e, time.Now(), 1, 1)
+		p.Unlock()
+		cut.EndAttempt(time.Now(), llmlb.Truncated)
 		e.ObserveTTFT(time.Now(), 300*time.Millisecond)
 		p.Lock()
 		lease := p.Reserve(e, time.Now(), 700, 128)

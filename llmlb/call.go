@@ -136,7 +136,7 @@ func (c *Call) EndAttempt(now time.Time, o Outcome) {
 		return
 	}
 	if c.Generates() {
-		c.Lease.Endpoint().CountOutcome(o)
+		c.Lease.Endpoint().ended(now, o, c.Lease.Uncached())
 	}
 	c.Lease.End(now)
 	c.Lease, c.Outcome = nil, o

@@ -179,8 +179,15 @@ func (e *Endpoint) NotReached(now time.Time, reason string) {
 // CountDecision counts a choice of this endpoint.
 func (e *Endpoint) CountDecision(r Reason) { e.decisions[r].Add(1) }
 
-// CountOutcome counts the end of an attempt here.
-func (e *Endpoint) CountOutcome(o Outcome) { e.outcomes[o].Add(1) }
+// ended counts the end of an attempt here.
+func (e *Endpoint) ended(now time.Time, o Outcome, uncached int) {
+	e.outcomes[o].Add(1)
+	if o.Failed() {
+		e.pool.mu.Lock()
+		e.ledger.phantom.fail(now, uncached)
+		e.pool.mu.Unlock()
+	}
+}
 
 // Decisions returns how often the endpoint was chosen for the reason.
 func (e *Endpoint) Decisions(r Reason) uint64 { return e.decisions[r].Load() }

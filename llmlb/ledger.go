@@ -16,6 +16,8 @@ type Ledger struct {
 	// that scrape therefore cannot have seen.
 	sent int
 
+	phantom phantom
+
 	signals Signals // the last that told load
 	scraped bool    // signals is real
 
@@ -155,7 +157,8 @@ func (s *Signals) restartedBy(next *Signals) bool {
 // Load is the merged account at one moment: what selection scores.
 type Load struct {
 	// PrefillTokens are the uncached prompt tokens that stand before a new
-	// request: our own exactly, others' by estimate.
+	// request: our own exactly, others' by estimate, and for a while those of
+	// attempts that failed there.
 	PrefillTokens float64
 
 	// Waiting is how many requests stand in the engine's queue, Running how
@@ -193,7 +196,7 @@ func (l *Ledger) Load(now time.Time, interval, staleAfter time.Duration) Load {
 	}
 	foreignWaiting, foreignRunning := l.foreignWaiting*fresh, l.foreignRunning*fresh
 	ld.Foreign = foreignWaiting + foreignRunning
-	ld.PrefillTokens = float64(l.own.prefillTokens)
+	ld.PrefillTokens = float64(l.own.prefillTokens) + l.phantom.left(now)
 	// The first call in prefill is being worked on; those after it wait for it.
 	ownWaiting := float64(max(0, l.own.prefillCalls-1))
 	if !ld.Blind {

@@ -24,6 +24,16 @@ var outcomeNames = [outcomes]string{
 	"first_token_timeout", "unreachable", "client_gone", "refused",
 }
 
+// Failed reports whether the outcome leaves phantom load: the endpoint did not
+// do the work that was meant for it.
+func (o Outcome) Failed() bool {
+	switch o {
+	case Truncated, EngineError, Overloaded, FirstTokenTimeout, Unreachable:
+		return true
+	}
+	return false
+}
+
 // String returns the name used in logs and as a metric label.
 func (o Outcome) String() string {
 	if o >= outcomes {
