@@ -30,8 +30,9 @@ func (o Outcome) Failed() bool {
 	switch o {
 	case Truncated, EngineError, Overloaded, FirstTokenTimeout, Unreachable:
 		return true
+	default:
+		return false
 	}
-	return false
 }
 
 // String returns the name used in logs and as a metric label.
