@@ -82,6 +82,9 @@ func (b *backend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case "/metrics":
 		b.metrics(w, r)
 		return
+	case "/prometheus/metrics", "/v1/metrics":
+		http.NotFound(w, r) // other engines have their page there
+		return
 	case "/health":
 		return
 	}

@@ -32,14 +32,25 @@ const (
 	maxModelName = 256
 )
 
-// parts returns the family's value for each part of the engine, without those
-// above limit.
-func parts(mf *dto.MetricFamily, limit float64) []float64 {
+// selector cuts a name as dialects write it, family or family{label=value},
+// into its pieces.
+func selector(name string) (family, label, value string) {
+	family, rest, _ := strings.Cut(name, "{")
+	label, value, _ = strings.Cut(strings.TrimSuffix(rest, "}"), "=")
+	return family, label, value
+}
+
+// parts returns the value under that name for each part of the engine, without
+// those above limit.
+func (f families) parts(name string, limit float64) []float64 {
+	family, key, want := selector(name)
+	mf := f[family]
 	var values []float64
 	var index map[string]int
 	for _, m := range mf.GetMetric() {
 		v := m.GetUntyped().GetValue()
-		if m.GetUntyped() == nil || math.IsNaN(v) || v < 0 || v > limit || label(m, "priority") != "" {
+		if m.GetUntyped() == nil || math.IsNaN(v) || v < 0 || v > limit ||
+			label(m, "priority") != "" || key != "" && label(m, key) != want {
 			continue
 		}
 		if len(mf.GetMetric()) == 1 {
@@ -86,7 +97,7 @@ func label(m *dto.Metric, name string) string {
 // sum adds up the parts of the first family that has any.
 func (f families) sum(limit float64, names ...string) float64 {
 	for _, name := range names {
-		values := parts(f[name], limit)
+		values := f.parts(name, limit)
 		if len(values) == 0 {
 			continue
 		}
@@ -106,7 +117,7 @@ const roundingOver = 0.001
 // has any.
 func (f families) share(names ...string) (mean, highest float64) {
 	for _, name := range names {
-		values := parts(f[name], 1+roundingOver)
+		values := f.parts(name, 1+roundingOver)
 		if len(values) == 0 {
 			continue
 		}
@@ -119,10 +130,20 @@ func (f families) share(names ...string) (mean, highest float64) {
 	return llmlb.Unknown, llmlb.Unknown
 }
 
+// blocks returns the share of KV blocks in use, for pages that tell both
+// numbers but no share.
+func (f families) blocks(used, all string) float64 {
+	u, a := f.sum(maxTokens, used), f.sum(maxTokens, all)
+	if u < 0 || a <= 0 || u > a {
+		return llmlb.Unknown
+	}
+	return u / a
+}
+
 // least returns the lowest of the family's values: of several processes that
 // tell when they started, the oldest is as old as the engine.
 func (f families) least(name string) float64 {
-	values := parts(f[name], maxSeconds)
+	values := f.parts(name, maxSeconds)
 	if len(values) == 0 {
 		return llmlb.Unknown
 	}
@@ -131,7 +152,16 @@ func (f families) least(name string) float64 {
 
 // capacity returns the size of the KV cache over all parts.
 func (f families) capacity(c Capacity) float64 {
-	if len(c.Labels) == 0 {
+	switch {
+	case c.Each != "":
+		each := f.parts(c.Each, maxTokens)
+		size := f.sum(maxTokens, c.Family)
+		// Which count goes with which size is told by no page so far.
+		if size <= 0 || len(each) == 0 || slices.Min(each) != slices.Max(each) {
+			return llmlb.Unknown
+		}
+		return tokens(size * each[0])
+	case len(c.Labels) == 0:
 		return f.sum(maxTokens, c.Family)
 	}
 	total := 0.0
@@ -152,10 +182,15 @@ func (f families) capacity(c Capacity) float64 {
 		}
 		total += size
 	}
-	if total <= 0 || total > maxTokens {
+	return tokens(total)
+}
+
+// tokens returns the size of a cache, if it can be one.
+func tokens(size float64) float64 {
+	if size <= 0 || size > maxTokens {
 		return llmlb.Unknown
 	}
-	return total
+	return size
 }
 
 // asleep reports whether the page says that no part of the engine is awake.

@@ -1,7 +1,10 @@
 package health
 
 import (
+	"cmp"
+	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/caddy-llmlb/caddy-llmlb/llmlb"
@@ -38,9 +41,10 @@ func Engines() []string {
 type finder struct {
 	engine, metrics string // what the settings ask for
 
-	kept     *Dialect // found by auto, nil while it looks
-	look     int      // counts the places looked at; names the one kept
-	failures int      // in a row, of kept
+	kept     *Dialect          // found by auto, nil while it looks
+	said     map[string]reason // why there are no numbers, by place
+	look     int               // counts the places looked at; names the one kept
+	failures int               // in a row, of kept
 	pause    time.Duration
 }
 
@@ -54,16 +58,34 @@ func (f *finder) next(s *llmlb.Scrape) ([]*Dialect, string) {
 		return []*Dialect{d}, d.Path
 	}
 	places := f.places()
-	path := places[f.look%len(places)]
 	if f.kept != nil {
-		return []*Dialect{f.kept}, path
+		return []*Dialect{f.kept}, places[f.look%len(places)]
 	}
-	return dialects, path
+	for range places {
+		if f.said[places[f.look%len(places)]] != jsonPage {
+			break
+		}
+		f.look++
+	}
+	path := places[f.look%len(places)]
+	return believable(cmp.Or(path, f.metrics)), path
+}
+
+// jsonPage is what a server that keeps statistics in JSON says. TensorRT-LLM
+// does at /metrics, and what was read there is gone for whoever collects it, so
+// auto does not ask there again.
+var jsonPage = contentReason("application/json")
+
+// believable returns the dialects that a page at the path may be read with.
+func believable(path string) []*Dialect {
+	return slices.DeleteFunc(slices.Clone(dialects), func(d *Dialect) bool {
+		return d.Plain && !strings.HasSuffix(path, d.Path)
+	})
 }
 
 // places are the paths auto looks at in turn.
 func (f *finder) places() []string {
-	if f.metrics != "" {
+	if src, _ := parseSource(f.metrics); src.path != "" || src.url != nil {
 		return []string{""} // the settings say where
 	}
 	var paths []string
@@ -84,27 +106,48 @@ func (f *finder) found(d *Dialect, restarted bool) {
 	}
 }
 
-// failed notes a scrape without numbers and returns the pause before the next.
-// conclusive says that the server itself made clear that there are none here:
-// only then is looking again soon a waste. One that cannot be reached, or is
+// failed notes a scrape without numbers, and returns the reason to show and the
+// pause before the next. Only where the server itself made clear that there are
+// no numbers is looking again soon a waste. One that cannot be reached, or is
 // still loading, may be there any moment.
-func (f *finder) failed(s *llmlb.Scrape, conclusive bool) time.Duration {
+func (f *finder) failed(s *llmlb.Scrape, p *page, why reason) (reason, time.Duration) {
 	if dialectNamed(s.Engine) != nil {
-		return 0
+		return why, 0
+	}
+	if p.undialed {
+		clear(f.said) // gone; what comes up next may be another
 	}
 	if f.kept != nil {
 		if f.failures++; f.failures >= lookAgainAfter {
 			f.kept, f.failures = nil, 0
+			clear(f.said)
 		}
-		return 0
+		return why, 0
 	}
-	if !conclusive {
-		return 0
+	if !p.conclusive {
+		return why, 0
 	}
+	places := f.places()
+	if f.said == nil {
+		f.said = make(map[string]reason)
+	}
+	f.said[places[f.look%len(places)]] = why
+	why = f.telling(places, why)
 	f.look++
-	if f.look%len(f.places()) != 0 {
-		return 0
+	if f.look%len(places) != 0 {
+		return why, 0
 	}
 	f.pause = min(2*max(f.pause, s.Interval), maxPause)
-	return f.pause
+	return why, f.pause
+}
+
+// telling returns the reason that helps an operator most: that some of the
+// places do not exist is so with every server.
+func (f *finder) telling(places []string, last reason) reason {
+	for _, place := range places {
+		if why := f.said[place]; why != "" && why != statusReason(http.StatusNotFound) {
+			return why
+		}
+	}
+	return last
 }

@@ -13,8 +13,11 @@ import (
 func TestAutoRecognizesTheEngine(t *testing.T) {
 	for page, want := range map[string]string{
 		load(1, 2, 0.3): "vllm",
-		"sglang:num_running_reqs{model_name=\"m\"} 1\nsglang:num_queue_reqs{model_name=\"m\"} 2\n": "sglang",
-		"llamacpp:requests_processing 1\nllamacpp:requests_deferred 2\n":                           "llamacpp",
+		"sglang:num_running_reqs{model_name=\"m\"} 1\nsglang:num_queue_reqs{model_name=\"m\"} 2\n":                           "sglang",
+		"llamacpp:requests_processing 1\nllamacpp:requests_deferred 2\n":                                                     "llamacpp",
+		"tgi_batch_current_size 1\ntgi_queue_size 2\n":                                                                       "tgi",
+		"lmdeploy:num_requests_running 1\nlmdeploy:num_requests_waiting 2\n":                                                 "lmdeploy",
+		"nv_trt_llm_request_metrics{request_type=\"scheduled\"} 1\nnv_trt_llm_request_metrics{request_type=\"waiting\"} 2\n": "triton",
 	} {
 		t.Run(want, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -50,8 +53,8 @@ func TestAutoBacksOff(t *testing.T) {
 		time.Sleep(2 * time.Minute)
 		from := time.Now()
 		time.Sleep(5 * time.Minute)
-		if n := net.count("a:1", from); n < 9 || n > 11 {
-			t.Errorf("%d scrapes in 5 minutes of a server without metrics, want one per 30 s", n)
+		if n := net.count("a:1", from); n < 27 || n > 30 {
+			t.Errorf("%d scrapes in 5 minutes of a server without metrics, want three per 32 s", n)
 		}
 		if n := net.count("b:1", from); n < 299 {
 			t.Errorf("%d scrapes in 5 minutes of a server that is loading, want one per second", n)
@@ -83,11 +86,11 @@ func TestAutoLooksAgain(t *testing.T) {
 		if list, _ := f.next(s); !slices.Equal(list, []*Dialect{&sglang}) {
 			t.Fatalf("tries %d dialects before the third failure", len(list))
 		}
-		if pause := f.failed(s, true); pause != 0 {
-			t.Fatalf("pauses %v with an engine known", pause)
+		if why, pause := f.failed(s, &page{conclusive: true}, "404"); pause != 0 || why != "404" {
+			t.Fatalf("pauses %v for %q with an engine known", pause, why)
 		}
 	}
-	if list, _ := f.next(s); len(list) != len(dialects) {
+	if list, _ := f.next(s); len(list) < 5 {
 		t.Errorf("tries %d dialects after the third failure", len(list))
 	}
 	f.found(&vLLM, false)
@@ -95,15 +98,15 @@ func TestAutoLooksAgain(t *testing.T) {
 		t.Error("does not keep what it found")
 	}
 	f.found(&vLLM, true)
-	if list, _ := f.next(s); len(list) != len(dialects) {
+	if list, _ := f.next(s); len(list) < 5 {
 		t.Error("trusts what it found before a restart")
 	}
 	s.Engine = "llamacpp"
 	if list, path := f.next(s); !slices.Equal(list, []*Dialect{&llamacpp}) || path != "/metrics" {
 		t.Error("does not follow new settings")
 	}
-	if pause := f.failed(s, true); pause != 0 {
-		t.Errorf("pauses %v for an engine that was named", pause)
+	if why, pause := f.failed(s, &page{conclusive: true}, "501"); pause != 0 || why != "501" {
+		t.Errorf("pauses %v for %q with an engine that was named", pause, why)
 	}
 }
 

@@ -10,11 +10,12 @@ import (
 
 // dialects are the engines that can be read, in the order in which auto tries
 // them on one page.
-var dialects = prepare(&vLLM, &sglang, &llamacpp)
+var dialects = prepare(&vLLM, &sglang, &llamacpp, &tgi, &lmdeploy, &triton, &trtllm, &nim)
 
 // Dialect says in which families an engine tells its load. Lists of names are
 // in order of preference, newest first: the first with a usable value counts,
-// and they are never added up.
+// and they are never added up. A name is that of a family, or
+// family{label=value} where one family holds different things.
 type Dialect struct {
 	// Name is the value of the option "engine" and of Signals.Engine.
 	Name string
@@ -22,9 +23,18 @@ type Dialect struct {
 	// Path is where the engine serves its metrics.
 	Path string
 
+	// Plain says that the names carry no engine's prefix, so that another
+	// program may have them too: auto believes them at Path alone.
+	Plain bool
+
 	Running []string // gauge: sequences in the batch
 	Waiting []string // gauge: requests queued
+	Held    []string // gauge: requests that wait to get into that queue, which counts them not; added
 	KVUsage []string // gauge: share of KV memory in use, 0 to 1
+
+	// KVUsed and KVBlocks are gauges, blocks in use and all there are. They
+	// count where no share is told.
+	KVUsed, KVBlocks string
 
 	Prompt    []string // counter: prompt tokens
 	Cached    []string // counter: prompt tokens found in the prefix cache
@@ -56,6 +66,10 @@ type Capacity struct {
 	// Labels whose values, multiplied, are the size in tokens. Without any the
 	// family's value is.
 	Labels []string
+
+	// Each is a gauge by which the family's value, then in blocks, is
+	// multiplied: tokens per block.
+	Each string
 }
 
 // prepare collects the names to pick from a page.
@@ -63,19 +77,27 @@ func prepare(list ...*Dialect) []*Dialect {
 	for _, d := range list {
 		d.wanted = make(map[string]struct{})
 		for _, names := range [][]string{
-			d.Running, d.Waiting, d.KVUsage, d.Prompt, d.Cached, d.Generated,
-			{d.TTFT + "_sum", d.TTFT + "_count", d.Sleep, d.ProcessStart},
+			d.Running, d.Waiting, d.Held, d.KVUsage, d.Prompt, d.Cached, d.Generated,
+			{d.KVUsed, d.KVBlocks, d.Sleep, d.ProcessStart},
 		} {
-			for _, n := range names {
-				d.wanted[n] = struct{}{}
-			}
+			d.want(names...)
+		}
+		if d.TTFT != "" {
+			d.want(d.TTFT+"_sum", d.TTFT+"_count")
 		}
 		for _, c := range d.Capacity {
-			d.wanted[c.Family] = struct{}{}
+			d.want(c.Family, c.Each)
 		}
 		delete(d.wanted, "")
 	}
 	return list
+}
+
+func (d *Dialect) want(names ...string) {
+	for _, n := range names {
+		family, _, _ := selector(n)
+		d.wanted[family] = struct{}{}
+	}
 }
 
 func dialectNamed(name string) *Dialect {
@@ -122,7 +144,14 @@ func (d *Dialect) read(now time.Time, body []byte, header http.Header, sc *scrat
 	}
 	s.Running = f.sum(maxRequests, d.Running...)
 	s.Waiting = f.sum(maxRequests, d.Waiting...)
+	if held := f.sum(maxRequests, d.Held...); held >= 0 {
+		s.Waiting = max(s.Waiting, 0) + held
+	}
 	s.KVUsage, s.KVUsageMax = f.share(d.KVUsage...)
+	if s.KVUsage < 0 {
+		s.KVUsage = f.blocks(d.KVUsed, d.KVBlocks)
+		s.KVUsageMax = s.KVUsage
+	}
 	s.PromptTokens = f.sum(maxTokens, d.Prompt...)
 	s.CachedTokens = f.sum(maxTokens, d.Cached...)
 	s.GenerationTokens = f.sum(maxTokens, d.Generated...)

@@ -276,7 +276,7 @@ func TestMetricsOptionThatMakesNoSense(t *testing.T) {
 			t.Errorf("metrics %q: %v", v, err)
 		}
 	}
-	if err := checkScrape(&llmlb.Scrape{Engine: "vlm"}); err == nil || !strings.Contains(err.Error(), `"vlm"`) || !strings.Contains(err.Error(), "auto, none, llamacpp, sglang, vllm") {
+	if err := checkScrape(&llmlb.Scrape{Engine: "vlm"}); err == nil || !strings.Contains(err.Error(), `"vlm"`) || !strings.Contains(err.Error(), "auto, none, llamacpp, lmdeploy, nim, sglang, tgi, triton, trtllm, vllm") {
 		t.Errorf("unknown engine: %v", err)
 	}
 }

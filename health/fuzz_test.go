@@ -21,6 +21,10 @@ func FuzzScrapePage(f *testing.F) {
 		"vllm:cache_config_info{block_size=\"1e300\",num_gpu_blocks=\"1e300\"} 1\nvllm:num_requests_waiting 0x10\n",
 		"sglang:num_queue_reqs{priority=\"\",tp_rank=\"0\"} +Inf\nsglang:token_usage 95\n",
 		"llamacpp:requests_processing 31\nllamacpp:requests_deferred 7\n",
+		trtllmPage, lmdeployPage, nimPage, tritonPage, tgiPage,
+		"nv_trt_llm_request_metrics{request_type=\"waiting\"} 1\nnv_trt_llm_kv_cache_block_metrics{kv_cache_block_type=\"max\"} 0\n",
+		"nv_trt_llm_request_metrics 5\nnv_trt_llm_request_metrics{request_type=\"max\"} 512\n",
+		"lmdeploy:num_api_requests_waiting 3\n",
 		"<html><body>vllm:num_requests_waiting 1</body></html>", "{\"a\":1}",
 		"vllm:engine_sleep_state{sleep_state=\"awake\"} 0\nvllm:num_requests_running 0\n",
 	} {
@@ -35,12 +39,15 @@ func FuzzScrapePage(f *testing.F) {
 			if (why == "") != s.HasLoad() && why != "too many series" {
 				t.Errorf("%s: reason %q with load %v", d.Name, why, s.HasLoad())
 			}
-			if s.HasLoad() && !strings.Contains(text, d.Running[0]) && !strings.Contains(text, d.Waiting[0]) {
+			running, _, _ := selector(d.Running[0])
+			waiting, _, _ := selector(d.Waiting[0])
+			if s.HasLoad() && !strings.Contains(text, running) && !strings.Contains(text, waiting) &&
+				(len(d.Held) == 0 || !strings.Contains(text, d.Held[0])) {
 				t.Errorf("%s: load out of nothing: %+v", d.Name, s)
 			}
 			for _, v := range []struct{ got, most float64 }{
 				{s.Running, maxRequests * maxSeries},
-				{s.Waiting, maxRequests * maxSeries},
+				{s.Waiting, 2 * maxRequests * maxSeries},
 				{s.KVUsage, 1},
 				{s.KVUsageMax, 1},
 				{s.KVCapacity, maxTokens},

@@ -120,9 +120,10 @@ func (l *loop) turn(ctx context.Context) (pause time.Duration) {
 		signals, found, problem = readPage(now, page, dialects)
 	}
 	if problem != "" {
+		problem, pause = l.finder.failed(&s.Scrape, page, problem)
 		e.ObserveScrapeError(now, string(problem))
 		l.news.failed(l, now, problem)
-		return l.finder.failed(&s.Scrape, page.conclusive)
+		return pause
 	}
 	before := l.cacheID()
 	e.ObserveSignals(signals)

@@ -79,6 +79,20 @@ func TestPublishedPages(t *testing.T) {
 			PromptTokens: 120000, CachedTokens: 30000, GenerationTokens: 98765,
 			TTFTSum: unknown, TTFTCount: unknown, ProcessStart: unknown,
 		}},
+		// Idle; its answers' lengths are beyond where the page was cut.
+		{file: "tgi.txt", want: llmlb.Signals{
+			Engine: "tgi", Running: 0, Waiting: 0, WaitingTokens: unknown,
+			KVUsage: unknown, KVUsageMax: unknown, KVCapacity: unknown,
+			PromptTokens: 662, CachedTokens: unknown, GenerationTokens: unknown,
+			TTFTSum: unknown, TTFTCount: unknown, ProcessStart: unknown,
+		}},
+		// Of a release that tells no queue.
+		{file: "triton_trtllm.txt", want: llmlb.Signals{
+			Engine: "triton", Running: 1, Waiting: unknown, WaitingTokens: unknown,
+			KVUsage: 1.0 / 6239, KVUsageMax: 1.0 / 6239, KVCapacity: 64 * 6239,
+			PromptTokens: unknown, CachedTokens: unknown, GenerationTokens: unknown,
+			TTFTSum: unknown, TTFTCount: unknown, ProcessStart: unknown,
+		}},
 	} {
 		t.Run(c.file, func(t *testing.T) {
 			body := published(t, c.file)
@@ -103,17 +117,6 @@ func TestPublishedPages(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-// Pages of engines without a dialect here are refused, not read as idle.
-func TestPublishedPagesOfOtherEngines(t *testing.T) {
-	for _, file := range []string{"tgi.txt", "triton_trtllm.txt"} {
-		body := published(t, file)
-		p := &page{body: body, scratch: scratches.Get().(*scratch)}
-		if s, _, why := readPage(time.Now(), p, dialects); why != familyNotFound {
-			t.Errorf("%s was read as %+v", file, s)
-		}
 	}
 }
 

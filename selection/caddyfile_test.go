@@ -82,7 +82,7 @@ func TestCaddyfileErrors(t *testing.T) {
 		{`pool "a b"`, "must be 1 to 64 letters"},
 		{"pool {http.request.host}", "must be 1 to 64 letters"},
 		{"pool a\npool b", "'pool' is given twice, first at line 2"},
-		{"engine vlm", "unknown engine 'vlm'; have auto, none, llamacpp, sglang, vllm"},
+		{"engine vlm", "unknown engine 'vlm'; have auto, none, llamacpp, lmdeploy, nim, sglang, tgi, triton, trtllm, vllm"},
 		{"engine", "'engine' needs a value"},
 		{"metrics page", "have /path, :port/path, or a URL"},
 		{"metrics :9400", "have /path, :port/path, or a URL"},

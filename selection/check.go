@@ -26,7 +26,7 @@ const (
 )
 
 // engines are the values of the option; the health package reads them.
-var engines = []string{"auto", "none", "llamacpp", "sglang", "vllm"}
+var engines = []string{"auto", "none", "llamacpp", "lmdeploy", "nim", "sglang", "tgi", "triton", "trtllm", "vllm"}
 
 // check refuses what no configuration can mean, whether it came from a
 // Caddyfile or as JSON. A zero is a value not given.

@@ -42,7 +42,7 @@ func OptionNames() []string {
 //
 //	lb_policy llm {
 //		pool            <name>
-//		engine          auto|vllm|sglang|llamacpp|none
+//		engine          auto|vllm|sglang|llamacpp|trtllm|triton|tgi|lmdeploy|nim|none
 //		metrics         </path | :port/path | url with {host}>
 //		scrape_interval <duration>
 //		stale_after     <duration>
