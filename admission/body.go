@@ -7,39 +7,9 @@ import (
 	"net/http"
 	"os"
 	"time"
+
+	"github.com/caddy-llmlb/caddy-llmlb/request"
 )
-
-var errTooLong = errors.New("body is longer than max_body")
-
-// firstRead is how much memory a body gets before any of it came.
-const firstRead = 64 << 10
-
-// read takes in the whole body. Whatever error it returns, the body was not read
-// to its end. Memory grows with what came, not with what the client announces.
-func read(r io.Reader, length, limit int64) ([]byte, error) {
-	if length > limit {
-		return nil, errTooLong
-	}
-	// One byte more than announced, so that the end is seen without growing.
-	body := make([]byte, 0, min(max(length, 511), limit, firstRead)+1)
-	for {
-		n, err := r.Read(body[len(body):cap(body)])
-		body = body[:len(body)+n]
-		switch {
-		case int64(len(body)) > limit:
-			return nil, errTooLong
-		case errors.Is(err, io.EOF):
-			return body, nil
-		case err != nil:
-			return nil, err
-		}
-		if len(body) == cap(body) {
-			grown := make([]byte, len(body), min(2*int64(cap(body)), limit+1))
-			copy(grown, body)
-			body = grown
-		}
-	}
-}
 
 // take reads the request's body within the handler's bounds and puts it in place
 // again, so that whoever comes next finds a request with a body of known length.
@@ -53,7 +23,7 @@ func (h *Handler) take(w http.ResponseWriter, r *http.Request) ([]byte, *refusal
 	// Not every kind of connection has deadlines; then Caddy's own limits hold.
 	deadlines := http.NewResponseController(w)
 	_ = deadlines.SetReadDeadline(time.Now().Add(h.bodyTimeout()))
-	body, err := read(r.Body, r.ContentLength, h.maxBody())
+	body, err := request.ReadBody(r.Body, r.ContentLength, h.maxBody())
 	if err != nil {
 		return nil, h.unread(r, err)
 	}
@@ -74,7 +44,7 @@ func (h *Handler) take(w http.ResponseWriter, r *http.Request) ([]byte, *refusal
 func (h *Handler) unread(r *http.Request, err error) *refusal {
 	var tooLong *http.MaxBytesError
 	switch {
-	case errors.Is(err, errTooLong), errors.As(err, &tooLong):
+	case errors.Is(err, request.ErrTooLong), errors.As(err, &tooLong):
 		return h.tooLong()
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return &refusal{

@@ -8,6 +8,8 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zlib"
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/caddy-llmlb/caddy-llmlb/request"
 )
 
 // decode returns what the engine will read in a compressed body: for reading
@@ -38,7 +40,7 @@ func decode(encoding string, body []byte, limit int64) ([]byte, error) {
 	plain, err := io.ReadAll(io.LimitReader(r, limit+1))
 	switch {
 	case int64(len(plain)) > limit:
-		return nil, errTooLong
+		return nil, request.ErrTooLong
 	case err != nil:
 		return body, nil //nolint:nilerr // as above
 	}

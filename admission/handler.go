@@ -241,7 +241,7 @@ func (h *Handler) admit(w http.ResponseWriter, r *http.Request, c *llmlb.Call) (
 	var err error
 	c.Features, err = h.features(r, c)
 	switch {
-	case errors.Is(err, errTooLong):
+	case errors.Is(err, request.ErrTooLong):
 		return h.tooLong(), unread
 	case err != nil:
 		return notAccepted(err), unread

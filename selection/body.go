@@ -22,9 +22,6 @@ const (
 
 	// headBytes of a body that is not understood decide where it goes.
 	headBytes = 4 << 10
-
-	// readStep is how much memory is taken for a body before any of it came.
-	readStep = 64 << 10
 )
 
 // read fills in the Call's features from the request, and its body if it could
@@ -44,10 +41,10 @@ func (p *Policy) read(r *http.Request, c *llmlb.Call) {
 	if r.ContentLength > limit {
 		limit = headBytes
 	}
-	body, err := readUpTo(r.Body, r.ContentLength, limit)
+	body, err := request.ReadBody(r.Body, r.ContentLength, limit)
 	if err != nil {
 		c.Features = opaque(api, body, max(r.ContentLength, int64(len(body))), c.Settings)
-		if err == errTooLong { //nolint:errorlint // our own, never wrapped
+		if errors.Is(err, request.ErrTooLong) {
 			err = nil
 		}
 		r.Body = &unread{head: body, body: r.Body, err: err}
@@ -94,32 +91,6 @@ func isJSON(h http.Header) bool {
 	}
 	t, _, err := mime.ParseMediaType(t)
 	return err == nil && (t == "application/json" || strings.HasSuffix(t, "+json"))
-}
-
-// errTooLong says that there is more of a body than may be read.
-var errTooLong = errors.New("body is longer than max_body")
-
-// readUpTo reads a body to its end. After an error it returns what was read.
-// Memory grows with what came, not with what the client says will come.
-func readUpTo(r io.Reader, length, limit int64) ([]byte, error) {
-	body := make([]byte, 0, min(max(length, 0), limit, readStep)+1)
-	for {
-		n, err := r.Read(body[len(body):min(int64(cap(body)), limit+1)])
-		body = body[:len(body)+n]
-		switch {
-		case int64(len(body)) > limit:
-			return body, errTooLong
-		case err == io.EOF:
-			return body, nil
-		case err != nil:
-			return body, err
-		}
-		if len(body) == cap(body) {
-			grown := make([]byte, len(body), min(2*int64(cap(body)), limit+1))
-			copy(grown, body)
-			body = grown
-		}
-	}
 }
 
 // arm gives the request a fresh reader over its body. Each attempt needs its

@@ -2,7 +2,6 @@ package selection
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -13,7 +12,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/iotest"
 	"time"
 )
 
@@ -178,37 +176,6 @@ func TestAClientThatLeavesFreesItsPlace(t *testing.T) {
 		t.Fatal("the server was not told that the client left")
 	}
 	eventually(t, "the lease ended", func() bool { return openCalls(t) == 0 })
-}
-
-func TestReadUpTo(t *testing.T) {
-	text := strings.Repeat("0123456789", 30_000)
-	broken := errors.New("connection reset")
-	for _, tc := range []struct {
-		name          string
-		r             io.Reader
-		length, limit int64
-		want          int
-		err           error
-	}{
-		{"known length", strings.NewReader(text), 300_000, 1 << 20, 300_000, nil},
-		{"unknown length", strings.NewReader(text), -1, 1 << 20, 300_000, nil},
-		{"byte by byte", iotest.OneByteReader(strings.NewReader(text[:3000])), -1, 1 << 20, 3000, nil},
-		{"data with the end", iotest.DataErrReader(strings.NewReader(text)), 300_000, 1 << 20, 300_000, nil},
-		{"at the limit", strings.NewReader(text), -1, 300_000, 300_000, nil},
-		{"one over the limit", strings.NewReader(text), -1, 299_999, 300_000, errTooLong},
-		{"far over the limit", strings.NewReader(text), 300_000, 1000, 1001, errTooLong},
-		{"a lie about the length", strings.NewReader(text[:10]), 1 << 40, 1 << 20, 10, nil},
-		{"empty", strings.NewReader(""), -1, 1 << 20, 0, nil},
-		{"broken", io.MultiReader(strings.NewReader(text), iotest.ErrReader(broken)), -1, 1 << 20, 300_000, broken},
-	} {
-		body, err := readUpTo(tc.r, tc.length, tc.limit)
-		if !errors.Is(err, tc.err) || len(body) != tc.want || !bytes.Equal(body, []byte(text[:len(body)])) {
-			t.Errorf("%s: %d bytes, %v; want %d, %v", tc.name, len(body), err, tc.want, tc.err)
-		}
-		if int64(cap(body)) > 2*int64(tc.want)+readStep+1 {
-			t.Errorf("%s: %d bytes of memory for %d", tc.name, cap(body), tc.want)
-		}
-	}
 }
 
 // A server that answers before it has read the request must not have the rest

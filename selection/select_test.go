@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/caddy-llmlb/caddy-llmlb/llmlb"
+	"github.com/caddy-llmlb/caddy-llmlb/request"
 )
 
 // bound is a policy bound to a world's pool, and the proxy's upstreams.
@@ -52,7 +53,7 @@ func TestSelectBindsToTheGrant(t *testing.T) {
 	if r.ContentLength != 13 || r.GetBody != nil || r.TransferEncoding != nil {
 		t.Errorf("request framed as %d bytes, %v", r.ContentLength, r.TransferEncoding)
 	}
-	if got, err := readUpTo(r.Body, -1, 100); string(got) != `{"model":"m"}` || err != nil {
+	if got, err := request.ReadBody(r.Body, -1, 100); string(got) != `{"model":"m"}` || err != nil {
 		t.Errorf("body %q, %v", got, err)
 	}
 	c.SawFirstToken(w.now)
@@ -76,7 +77,7 @@ func TestSelectAfterFailuresTakesTheOthersAndThenNone(t *testing.T) {
 		if u == nil || slices.Contains(seen, u.Dial) {
 			t.Fatalf("attempt %d at %v after %v", i, u, seen)
 		}
-		if got, err := readUpTo(r.Body, -1, 100); string(got) != `{"model":"m"}` || err != nil {
+		if got, err := request.ReadBody(r.Body, -1, 100); string(got) != `{"model":"m"}` || err != nil {
 			t.Errorf("attempt %d: body %q, %v", i, got, err)
 		}
 		seen = append(seen, u.Dial)
