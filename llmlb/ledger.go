@@ -173,6 +173,10 @@ type Load struct {
 	// freshness.
 	Foreign float64
 
+	// Phantom is the part of PrefillTokens that is not there: what attempts
+	// that failed a moment ago left behind.
+	Phantom float64
+
 	// KVUsage is 0 to 1, or Unknown when blind or not told. KVCapacity is in
 	// tokens, or Unknown.
 	KVUsage    float64
@@ -183,6 +187,10 @@ type Load struct {
 	// than it may be. Its share must be capped at a fair one.
 	Blind bool
 }
+
+// Failing reports whether attempts failed there a moment ago: not where to send
+// what others must not have.
+func (ld *Load) Failing() bool { return ld.Phantom > phantomFaint }
 
 // Load merges the account at the given moment. interval is how often the
 // endpoint is scraped, staleAfter the age at which numbers count for nothing.
@@ -196,7 +204,8 @@ func (l *Ledger) Load(now time.Time, interval, staleAfter time.Duration) Load {
 	}
 	foreignWaiting, foreignRunning := l.foreignWaiting*fresh, l.foreignRunning*fresh
 	ld.Foreign = foreignWaiting + foreignRunning
-	ld.PrefillTokens = float64(l.own.prefillTokens) + l.phantom.left(now)
+	ld.Phantom = l.phantom.left(now)
+	ld.PrefillTokens = float64(l.own.prefillTokens) + ld.Phantom
 	// The first call in prefill is being worked on; those after it wait for it.
 	ownWaiting := float64(max(0, l.own.prefillCalls-1))
 	if !ld.Blind {

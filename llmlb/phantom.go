@@ -21,6 +21,9 @@ const (
 	phantomLeast = 2000
 	// phantomHalf is how long it takes for half of it to fade.
 	phantomHalf = 5 * time.Second
+	// phantomFaint is what is left of a single failure after two such times:
+	// from then on the endpoint no longer counts as failing.
+	phantomFaint = phantomLeast / 4
 )
 
 // fail adds what one failed attempt leaves.

@@ -9,7 +9,7 @@ func (s *seat) foreign(load *llmlb.Load) {
 	prefillTokens, _ := s.endpoint.Ledger().TokensInFlight()
 	s.foreignWaiting = min(load.Foreign, max(0, load.Waiting-float64(max(0, prefillCalls-1))))
 	s.foreignRunning = load.Foreign - s.foreignWaiting
-	s.foreignPrefill = max(0, load.PrefillTokens-float64(prefillTokens))
+	s.foreignPrefill = max(0, load.PrefillTokens-load.Phantom-float64(prefillTokens))
 }
 
 // impute gives blind endpoints the load of others that the sighted ones have on
@@ -40,19 +40,23 @@ func (ch *choice) impute() {
 // capBlind takes blind endpoints out that hold their fair share of our own
 // calls already, this one counted in. Where all are blind nothing is taken out:
 // our own counts are then the best there is, and no numbers at all is not a
-// full pool.
+// full pool. Sighted endpoints that are failing do not count either: what the
+// blind ones must not have would all go to them, and fail.
 func (ch *choice) capBlind() {
-	sighted, total := 0, 0
+	sighted, total, n := 0, 0, 0
 	for _, s := range ch.left {
+		if s.failing && !s.blind {
+			continue
+		}
+		n++
 		total += s.own
 		if !s.blind {
 			sighted++
 		}
 	}
-	if sighted == 0 || sighted == len(ch.left) {
+	if sighted == 0 || sighted == n {
 		return
 	}
-	n := len(ch.left)
 	share := (total + 1 + n - 1) / n
 	kept := ch.left[:0]
 	for _, s := range ch.left {

@@ -36,6 +36,7 @@ type seat struct {
 
 	barred  barred
 	blind   bool
+	failing bool // attempts failed there a moment ago
 	own     int
 	matched int // prompt tokens believed to be in its KV cache
 	warm    bool

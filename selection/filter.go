@@ -18,7 +18,7 @@ func (ch *choice) survey() {
 		s := &ch.seats[i]
 		e := s.endpoint
 		load := e.Load(ch.now, ch.settings)
-		s.blind, s.own = load.Blind, load.Own
+		s.blind, s.failing, s.own = load.Blind, load.Failing(), load.Own
 		s.waiting, s.running, s.prefill = load.Waiting, load.Running, load.PrefillTokens
 		s.kv, s.kvRoom = load.KVUsage, load.KVCapacity
 		s.foreign(&load)

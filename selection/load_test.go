@@ -276,3 +276,24 @@ func TestAWarmServerWithoutNumbersGetsNoMoreThanItsShare(t *testing.T) {
 		t.Errorf("the blind server got %d of 20, want its half and no more", got[a])
 	}
 }
+
+// The only server that shows its numbers fails every request at once. What the
+// others, not scraped yet, hold over their fair share went to it all the same,
+// and the load that its failures left behind was imputed to them besides.
+func TestBlindServersAreNotCappedInFavourOfOneThatFails(t *testing.T) {
+	w := newWorld(t, addresses(3)...)
+	failing := addresses(3)[0]
+	w.scrape(failing, 0, 0, llmlb.Unknown)
+	failed := 0
+	for i := range 60 {
+		c := w.grant(prompt(part{fmt.Sprint("question ", i), 150}))
+		if where(c) == failing {
+			failed++
+			c.EndAttempt(w.now, llmlb.Overloaded)
+		}
+		w.now = w.now.Add(2 * time.Millisecond)
+	}
+	if failed > 60/8 {
+		t.Errorf("%d of 60 went to the server that fails", failed)
+	}
+}
