@@ -4,6 +4,13 @@
 // simulator in ./sim is one more, because its dependencies clash with others.
 //
 // The tests start processes and take minutes when nothing is cached, so they run
-// only with LLMLB_INTEGRATION=1, which .ci/full sets. Nothing here survives a
-// test: every process that one starts ends with it.
+// only when asked for. Nothing here survives a test: every process that one
+// starts ends with it.
+//
+//   - LLMLB_INTEGRATION=1, which .ci/full sets, runs those against the simulator.
+//   - LLAMA_SERVER, the path of llama.cpp's llama-server, runs those against that
+//     engine. They make a small model for it, with random weights and the same
+//     at every run; LLAMA_MODEL names another GGUF file to use instead, of a model
+//     that takes 8,192 tokens of context. `.ci/full llama` builds the server with
+//     build-llama.sh, once per version and user, and runs them.
 package integration

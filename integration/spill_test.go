@@ -29,15 +29,22 @@ http://%[1]s {
 // and returns the address it serves at.
 func startGateway(t *testing.T, strategy string, a, b simulator) string {
 	t.Helper()
+	address := fmt.Sprintf("127.0.0.1:%d", freePort(t))
+	runGateway(t, address, fmt.Sprintf(gatewayConfig, address, a.address(), b.address(), strategy))
+	return address
+}
+
+// runGateway runs Caddy with this project's module and a Caddyfile, until the
+// test ends, and waits until it serves at address.
+func runGateway(t *testing.T, address, caddyfile string) {
+	t.Helper()
 	caddy, err := builtGateway()
 	if err != nil {
 		t.Fatal(err)
 	}
-	address := fmt.Sprintf("127.0.0.1:%d", freePort(t))
 	dir := t.TempDir()
 	config := filepath.Join(dir, "Caddyfile")
-	text := fmt.Sprintf(gatewayConfig, address, a.address(), b.address(), strategy)
-	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+	if err := os.WriteFile(config, []byte(caddyfile), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	spawn(t, "the gateway", []string{"HOME=" + dir, "XDG_DATA_HOME=" + dir, "XDG_CONFIG_HOME=" + dir},
@@ -46,7 +53,6 @@ func startGateway(t *testing.T, strategy string, a, b simulator) string {
 		_, err := get(t, "http://"+address+"/v1/models")
 		return err
 	})
-	return address
 }
 
 var builtGateway = sync.OnceValues(func() (string, error) {

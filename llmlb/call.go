@@ -19,6 +19,9 @@ type Call struct {
 	// again. Nil when the request has none or it was not read.
 	Body []byte
 
+	// Tenant is whom the Call is counted for, empty when nobody is told apart.
+	Tenant string
+
 	// Lease is the reservation the next attempt uses, or the current one
 	// holds.
 	Lease *Lease
@@ -39,6 +42,11 @@ type Call struct {
 	// a comment or a usage chunk is not a token.
 	FirstToken time.Time
 
+	// LastToken is when the newest token of a stream came, and TokenEvents how
+	// many events with one there were.
+	LastToken   time.Time
+	TokenEvents int
+
 	// Usage as the engine told it; Unknown where it did not.
 	PromptTokens, CachedTokens, OutputTokens int
 
@@ -54,11 +62,17 @@ type Call struct {
 	// index learns from it.
 	Learn func(now time.Time)
 
+	// Correct, when set, is called once with the prompt tokens that the engine
+	// says it found in its cache, after Learn. The prefix index checks itself
+	// by it.
+	Correct func(cached int)
+
 	// Exhausted says that a choice found nothing eligible for this Call, so
 	// that further tries need not look again.
 	Exhausted bool
 
 	excluded []*Endpoint
+	expected int // ExpectedOutput, once asked for
 }
 
 // NewCall returns a Call with nothing known of its usage.
@@ -87,9 +101,24 @@ func (c *Call) Excluded(e *Endpoint) bool {
 	return slices.Contains(c.excluded, e)
 }
 
-// ExpectedOutput is how many tokens the Call is expected to generate: half its
-// ceiling, within what people commonly ask for. Without a ceiling it is 256.
+// ExpectedOutput is how many tokens the Call is expected to generate: the mean
+// of such answers so far, within the client's own ceiling. Until there are some
+// it is half the ceiling, within what people commonly ask for, and 256 without
+// one.
 func (c *Call) ExpectedOutput() int {
+	if c.expected == 0 {
+		c.expected = c.expectOutput()
+	}
+	return c.expected
+}
+
+func (c *Call) expectOutput() int {
+	if mean := c.Pool.expectedOutput(c); mean > 0 {
+		if c.MaxOutputTokens > 0 {
+			return min(mean, c.MaxOutputTokens)
+		}
+		return mean
+	}
 	if c.MaxOutputTokens <= 0 {
 		return 256
 	}
@@ -104,7 +133,7 @@ func (c *Call) SawFirstToken(now time.Time) {
 		return
 	}
 	c.FirstToken = now
-	c.Lease.FirstToken()
+	c.Lease.sawFirstToken(now)
 	c.Lease.Endpoint().ObserveTTFT(now, now.Sub(c.Lease.Start()))
 	c.learned(now)
 }
@@ -122,6 +151,16 @@ func (c *Call) learned(now time.Time) {
 		c.Learn(now)
 		c.Learn = nil
 	}
+	c.correct()
+}
+
+// correct checks the index by what the engine told, once it has learned and the
+// answer has said it.
+func (c *Call) correct() {
+	if c.Correct != nil && c.Learn == nil && c.CachedTokens >= 0 {
+		c.Correct(c.CachedTokens)
+		c.Correct = nil
+	}
 }
 
 // Generates reports whether the Call makes an engine generate. What does not, a
@@ -137,10 +176,29 @@ func (c *Call) EndAttempt(now time.Time, o Outcome) {
 	}
 	if c.Generates() {
 		c.Lease.Endpoint().ended(now, o, c.Lease.Uncached())
+		if o == Served {
+			c.learnUsage(now)
+		}
 	}
 	c.Lease.End(now)
 	c.Lease, c.Outcome = nil, o
 }
+
+// learnUsage takes in what a whole answer taught.
+func (c *Call) learnUsage(now time.Time) {
+	if c.OutputTokens < 0 && c.TokenEvents > 0 {
+		c.OutputTokens = c.TokenEvents // nearly every engine sends a token an event
+	}
+	c.Pool.learnUsage(c, now)
+	if n := c.OutputTokens - 1; n >= minStream && c.LastToken.After(c.FirstToken) && !c.FirstToken.IsZero() {
+		c.Lease.Endpoint().observeStream(c.LastToken.Sub(c.FirstToken) / time.Duration(n))
+	}
+	c.correct()
+}
+
+// minStream is the shortest stream that says anything of the time between two
+// tokens.
+const minStream = 4
 
 type callKey struct{}
 

@@ -26,6 +26,9 @@ type Endpoint struct {
 
 	// Everything below is under the pool's lock.
 	ledger  Ledger
+	rates   rates
+	served  served
+	errors  errorRate
 	reach   reach
 	drain   bool
 	drainAt time.Time
@@ -135,9 +138,12 @@ func (e *Endpoint) ObserveSignals(s Signals) {
 	e.scrapes.Add(1)
 	e.pool.mu.Lock()
 	if e.ledger.observe(s) {
+		// Another process, perhaps of another engine on another accelerator.
 		e.cacheID = e.pool.nextCacheID()
+		e.rates, e.served = rates{}, served{}
 		e.staleConns.Store(0) // those were the old process's connections
 	}
+	e.served.resident.observe(&s)
 	e.scrapedAt, e.scrapeError = s.At, ""
 	e.pool.mu.Unlock()
 }
@@ -182,11 +188,23 @@ func (e *Endpoint) CountDecision(r Reason) { e.decisions[r].Add(1) }
 // ended counts the end of an attempt here.
 func (e *Endpoint) ended(now time.Time, o Outcome, uncached int) {
 	e.outcomes[o].Add(1)
+	e.pool.mu.Lock()
 	if o.Failed() {
-		e.pool.mu.Lock()
 		e.ledger.phantom.fail(now, uncached)
-		e.pool.mu.Unlock()
 	}
+	e.errors.ended(now, o)
+	e.pool.mu.Unlock()
+}
+
+// ErrorRate returns the share of the latest attempts that failed. Under the
+// pool's lock.
+func (e *Endpoint) ErrorRate(now time.Time) float64 { return e.errors.rate(now) }
+
+// observeStream takes in the mean time between two tokens of one answer.
+func (e *Endpoint) observeStream(itl time.Duration) {
+	e.pool.mu.Lock()
+	e.rates.stream(itl.Seconds())
+	e.pool.mu.Unlock()
 }
 
 // Decisions returns how often the endpoint was chosen for the reason.

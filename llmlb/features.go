@@ -25,6 +25,10 @@ type Features struct {
 	// prompts, otherwise an estimate. At least 1 for a request that generates.
 	InputTokens int
 
+	// TokenIDs is how many tokens of the prompt came as ids: those are counted,
+	// the rest is estimated.
+	TokenIDs int
+
 	// MaxOutputTokens is the client's ceiling on generated tokens, already
 	// multiplied by the number of choices. 0 when the client set none.
 	MaxOutputTokens int

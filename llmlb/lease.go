@@ -23,6 +23,11 @@ type Lease struct {
 	output   int
 	phase    Phase
 	start    time.Time
+
+	// What stood before it when it was taken: own uncached prompt tokens, and
+	// what was thought to be others'.
+	ahead  int
+	others float64
 }
 
 // Endpoint returns the endpoint reserved.
@@ -40,10 +45,25 @@ func (l *Lease) Uncached() int { return l.uncached }
 func (l *Lease) FirstToken() {
 	l.pool.mu.Lock()
 	defer l.pool.mu.Unlock()
+	l.firstToken()
+}
+
+func (l *Lease) firstToken() {
 	if l.phase == Prefill {
 		l.endpoint.ledger.firstToken(l.uncached)
 		l.phase = Decode
 	}
+}
+
+// sawFirstToken does the same when the token was really seen, which teaches how
+// fast the endpoint is.
+func (l *Lease) sawFirstToken(now time.Time) {
+	l.pool.mu.Lock()
+	defer l.pool.mu.Unlock()
+	if l.phase == Prefill {
+		l.endpoint.rates.prompt(l.start, now, l.uncached, l.ahead, l.others)
+	}
+	l.firstToken()
 }
 
 // End gives the reservation back. Only the first call counts.

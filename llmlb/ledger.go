@@ -224,6 +224,15 @@ func (l *Ledger) Load(now time.Time, interval, staleAfter time.Duration) Load {
 	return ld
 }
 
+// othersPrefill estimates the prompt tokens of others that the endpoint has to
+// compute, by a scrape of late.
+func (l *Ledger) othersPrefill(now time.Time) float64 {
+	if !l.scraped || now.Sub(l.signals.At) > DefaultStaleAfter {
+		return 0
+	}
+	return l.foreignWaiting * l.promptMean()
+}
+
 // freshness is 1 up to two scrape intervals, then falls to 0 at staleAfter.
 func (l *Ledger) freshness(now time.Time, interval, staleAfter time.Duration) float64 {
 	if !l.scraped || !l.signals.HasLoad() {

@@ -28,6 +28,8 @@ type Pool struct {
 	cacheIDs  uint32
 	coldTurns uint64
 	attached  map[string]any
+	uses      map[use]*usage
+	picks     picks
 
 	wake    chan struct{}
 	onState func(Change)
@@ -53,6 +55,7 @@ func NewPool(name string) *Pool {
 		name:      name,
 		endpoints: make(map[string]*Endpoint),
 		attached:  make(map[string]any),
+		uses:      make(map[use]*usage),
 		wake:      make(chan struct{}, 1),
 	}
 }
@@ -262,6 +265,7 @@ func (p *Pool) Reserve(e *Endpoint, now time.Time, uncached, output int) *Lease 
 		p.add(e)
 	}
 	phase := Prefill
+	ahead, others := e.ledger.own.prefillTokens, e.ledger.othersPrefill(now)
 	if uncached == 0 && output == 0 {
 		phase = Visit
 	} else {
@@ -275,7 +279,10 @@ func (p *Pool) Reserve(e *Endpoint, now time.Time, uncached, output int) *Lease 
 		// names it again finds its accounts.
 		pools.LoadOrStore(p.name, p)
 	}
-	return &Lease{pool: p, endpoint: e, uncached: uncached, output: output, phase: phase, start: now}
+	return &Lease{
+		pool: p, endpoint: e, uncached: uncached, output: output, phase: phase, start: now,
+		ahead: ahead, others: others,
+	}
 }
 
 // leaseEnded reports whether that was the pool's last open Lease, in which

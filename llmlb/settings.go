@@ -15,6 +15,7 @@ const (
 	DefaultMinTokens    = 512
 	DefaultSpillWaiting = 3
 	DefaultSpillTTFT    = 500 * time.Millisecond
+	DefaultWeight       = 1.0
 )
 
 // Settings is what one configuration says about one pool. Immutable once
@@ -30,7 +31,21 @@ type Settings struct {
 	// Dynamic says that upstreams come and go while the configuration stands.
 	Dynamic bool
 
-	Strategy string // "work" or "prefix_spill"
+	Strategy string // "work", "prefix_spill", "weighted", or the name of a Caddy policy
+
+	// Scorers are the opinions of "weighted".
+	Scorers []WeightedScorer
+
+	// Delegated says that a policy of Caddy's own picks among the usable
+	// upstreams. It needs the request, so the choice is made in Select alone.
+	Delegated bool
+
+	// Zone is where this gateway stands. Endpoints of other zones are taken when
+	// no usable one of this zone is left. Empty when zones are not used.
+	Zone string
+
+	// ORCA asks engines for load headers in their answers.
+	ORCA bool
 
 	// Affinity (0 to 1) and MinTokens: an endpoint is warm when it holds at
 	// least that share of the best match, and at least that many tokens, or
@@ -79,7 +94,13 @@ type Member struct {
 	Address       string
 	Name          string // "" means DefaultName
 	MaxConcurrent int    // own calls at once; 0 means no limit
+	MaxTokens     int    // own tokens in flight, uncached prompt and expected output; 0 means no limit
+	Zone          string // "" belongs to every zone
 	Drain         bool
+
+	// Weight is how much work it gets for its speed: one of weight 2 counts as
+	// twice as fast as it was seen to be. 0 means DefaultWeight.
+	Weight float64
 
 	// Available asks Caddy's own health checks and limits, when it is not nil.
 	Available func() bool

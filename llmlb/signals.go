@@ -48,7 +48,25 @@ type Signals struct {
 
 	// Models are the model names seen as labels on the page.
 	Models []string
+
+	// Resident are the adapters, or the models, that the engine holds ready, of
+	// the kind that Loads says; ResidentMax is how many adapters it has room
+	// for, and LoadSeconds how long it takes to make another one ready.
+	Loads       Loadable
+	Resident    []string
+	ResidentMax int
+	LoadSeconds float64
 }
+
+// Loadable is what an engine loads when a request names it.
+type Loadable uint8
+
+// What is loaded on demand.
+const (
+	LoadsNothing  Loadable = iota // or nothing is told of it
+	LoadsAdapters                 // LoRA adapters beside a base model (vLLM)
+	LoadsModels                   // whole models (Ollama)
+)
 
 // NoSignals returns Signals in which every number is Unknown.
 func NoSignals(at time.Time) Signals {

@@ -8,6 +8,19 @@ type PoolStatus struct {
 	Pool      string           `json:"pool"`
 	Strategy  string           `json:"strategy,omitempty"`
 	Endpoints []EndpointStatus `json:"endpoints"`
+
+	// Models is what answers have taught about each model, the most used first.
+	Models []ModelStatus `json:"models,omitempty"`
+}
+
+// ModelStatus is what the pool has learned of a model.
+type ModelStatus struct {
+	Model string `json:"model"`
+
+	// BytesPerToken is how many bytes of prompt make a token, OutputTokens the
+	// mean length of an answer; null until three answers have told.
+	BytesPerToken *float64 `json:"bytes_per_token"`
+	OutputTokens  *float64 `json:"output_tokens"`
 }
 
 // EndpointStatus is one row of the pool table.
@@ -46,6 +59,24 @@ type EndpointStatus struct {
 	ScrapeAgeMillis *float64 `json:"scrape_age_ms"`
 	Blind           bool     `json:"blind"`
 
+	// PrefillSpeed (prompt tokens a second), FloorMillis and ITLMillis (between
+	// two tokens of a stream) were learned from our own calls; null until they
+	// were. Samples is how many first tokens taught them.
+	PrefillSpeed *float64 `json:"prefill_tokens_per_second"`
+	FloorMillis  *float64 `json:"ttft_floor_ms"`
+	ITLMillis    *float64 `json:"itl_ms"`
+	Samples      int      `json:"rate_samples"`
+
+	// PredictedMillis is the time to first token that a request with a prompt
+	// of the usual length, PromptTokens, would have now.
+	PredictedMillis float64 `json:"predicted_ttft_ms"`
+	PromptTokens    float64 `json:"usual_prompt_tokens"`
+
+	// ErrorRate is the share of the latest attempts that failed, 0 to 1.
+	ErrorRate float64 `json:"error_rate"`
+
+	Zone   string   `json:"zone,omitempty"`
+	Weight float64  `json:"weight,omitempty"`
 	Models []string `json:"models,omitempty"`
 }
 
@@ -71,6 +102,7 @@ func (p *Pool) Status(now time.Time) PoolStatus {
 			st.Endpoints = append(st.Endpoints, e.status(now, s))
 		}
 	}
+	st.Models = p.modelStatus()
 	return st
 }
 
@@ -86,13 +118,21 @@ func (e *Endpoint) status(now time.Time, s *Settings) EndpointStatus {
 		Calls:         e.ledger.own.calls(),
 		PrefillTokens: e.ledger.own.prefillTokens,
 		OutputTokens:  e.ledger.own.outputTokens,
-		Blind:         e.Load(now, s).Blind,
+	}
+	load := e.Load(now, s)
+	row.Blind = load.Blind
+	e.rateStatus(&row, now, &load)
+	if m := s.byAddress[e.address]; m != nil {
+		row.Zone, row.Weight = m.Zone, m.Weight
 	}
 	if ttft, ok := e.RecentTTFT(now); ok {
 		row.TTFTMillis = known(float64(ttft) / float64(time.Millisecond))
 	}
 	if sig, ok := e.ledger.Signals(); ok {
 		row.Engine, row.Models = sig.Engine, sig.Models
+		if len(e.served.list) > 0 {
+			row.Models = e.served.list
+		}
 		if !row.Blind {
 			row.Running, row.Waiting = known(sig.Running), known(sig.Waiting)
 			row.KVUsage = known(sig.KVUsage)
@@ -101,6 +141,20 @@ func (e *Endpoint) status(now time.Time, s *Settings) EndpointStatus {
 		row.ScrapeAgeMillis = known(float64(now.Sub(sig.At)) / float64(time.Millisecond))
 	}
 	return row
+}
+
+// rateStatus fills in how fast the endpoint is known to be.
+func (e *Endpoint) rateStatus(row *EndpointStatus, now time.Time, load *Load) {
+	r, _ := e.Rate(now)
+	if row.Samples = r.Samples; r.Samples >= enoughSamples {
+		row.PrefillSpeed, row.FloorMillis = known(r.Speed), known(r.Floor*1000)
+	}
+	if r.ITL > 0 {
+		row.ITLMillis = known(r.ITL * 1000)
+	}
+	row.PromptTokens = e.ledger.promptMean()
+	row.PredictedMillis = 1000 * r.Predict(load.PrefillTokens, row.PromptTokens, load.Waiting)
+	row.ErrorRate = e.errors.rate(now)
 }
 
 func known(x float64) *float64 {

@@ -77,6 +77,7 @@ var choices = sync.Pool{New: func() any { return new(choice) }}
 func newChoice(c *llmlb.Call, ix *index, now time.Time) *choice {
 	ch := choices.Get().(*choice)
 	ch.call, ch.settings, ch.now = c, c.Settings, now
+	c.ExpectedOutput() // asks the pool, whose lock is not held yet
 	ch.random = ix.random(now)
 	ch.holders = ix.lookup(c.Blocks, now, ch.holders[:0])
 	return ch

@@ -1,0 +1,66 @@
+package llmlb
+
+import "time"
+
+const (
+	// maxPicks is how many choices a pool remembers.
+	maxPicks = 64
+
+	// maxCandidates is how many endpoints of each are kept: the one chosen and
+	// the next best.
+	maxCandidates = 8
+)
+
+// Candidate is one endpoint as a choice saw it.
+type Candidate struct {
+	Name   string // of the endpoint
+	Barred string // why it could not be taken; empty when it could
+	Warm   bool
+	Home   bool // where the conversation's key falls
+
+	View // Endpoint and Member are not kept
+
+	Speed  float64 // prompt tokens a second
+	Floor  float64 // seconds
+	Delay  float64 // seconds to load the adapter or model
+	Cost   float64 // what was minimised, or for "weighted" 1 − Score
+	Parts  [8]float64
+	Scores int // how many of Parts are set, in the order of the scorers
+}
+
+// Pick is one choice and what it was made of.
+type Pick struct {
+	At             time.Time
+	Model          string
+	InputTokens    int
+	ExpectedOutput int
+	Decision       Decision
+	Attempt        int
+	Settings       *Settings
+
+	Candidates [maxCandidates]Candidate
+	Kept       int // how many of Candidates are set; the first is the one chosen
+	Of         int // how many endpoints there were
+}
+
+// picks is a ring of the last choices, under the pool's lock.
+type picks struct {
+	ring []Pick
+	next int
+	full bool
+}
+
+// NextPick returns the record that the choice being made now is to be written
+// into: the oldest there is. Under the pool's lock, in the same critical section
+// as the choice.
+func (p *Pool) NextPick() *Pick {
+	if p.picks.ring == nil {
+		p.picks.ring = make([]Pick, maxPicks)
+	}
+	k := &p.picks.ring[p.picks.next]
+	if p.picks.next++; p.picks.next == maxPicks {
+		p.picks.next, p.picks.full = 0, true
+	}
+	*k = Pick{}
+	return k
+}

@@ -1,0 +1,125 @@
+package llmlb
+
+import (
+	"strings"
+	"time"
+)
+
+// PickStatus is one choice as GET /llmlb/explain shows it. Numbers that were not
+// known are null.
+type PickStatus struct {
+	Pool     string    `json:"pool"`
+	At       time.Time `json:"at"`
+	Strategy string    `json:"strategy"`
+
+	Model          string `json:"model,omitempty"`
+	InputTokens    int    `json:"input_tokens"`
+	ExpectedOutput int    `json:"expected_output_tokens"`
+	Attempt        int    `json:"attempt"`
+
+	Endpoint  string `json:"endpoint"`
+	Decision  string `json:"decision"`
+	Matched   int    `json:"matched_tokens"`
+	Best      int    `json:"best_match_tokens"`
+	Warm      int    `json:"warm_endpoints"`
+	Predicted int64  `json:"predicted_ttft_ms"`
+
+	// Candidates are the endpoint chosen and the next best; Of is how many
+	// there were.
+	Candidates []CandidateStatus `json:"candidates"`
+	Of         int               `json:"of"`
+}
+
+// CandidateStatus is one endpoint of a PickStatus.
+type CandidateStatus struct {
+	Endpoint string `json:"endpoint"`
+	Barred   string `json:"barred,omitempty"` // why it could not be taken
+	Warm     bool   `json:"warm,omitempty"`
+	Home     bool   `json:"home,omitempty"` // where the conversation's key falls
+	Blind    bool   `json:"blind,omitempty"`
+
+	Matched  int `json:"matched_tokens"`
+	Uncached int `json:"uncached_tokens"`
+
+	Waiting       float64  `json:"waiting"`
+	Running       float64  `json:"running"`
+	PrefillTokens float64  `json:"prefill_tokens"`
+	KVUsage       *float64 `json:"kv_usage"`
+	Own           int      `json:"own_calls"`
+
+	Speed      float64  `json:"prefill_tokens_per_second"`
+	Floor      float64  `json:"ttft_floor_ms"`
+	LoadDelay  float64  `json:"load_delay_ms,omitempty"` // of the adapter or model
+	RecentTTFT *float64 `json:"ttft_ms"`
+	Predicted  float64  `json:"predicted_ttft_ms"`
+	ErrorRate  float64  `json:"error_rate"`
+
+	// Cost is what "work" minimises, in milliseconds; absent with others.
+	Cost *float64 `json:"cost_ms,omitempty"`
+
+	// Score is what "weighted" maximises, Parts what each scorer said, before
+	// its weight.
+	Score *float64           `json:"score,omitempty"`
+	Parts map[string]float64 `json:"parts,omitempty"`
+}
+
+// Explain returns the pool's last choices, the newest first.
+func (p *Pool) Explain() []PickStatus {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := p.picks.next
+	if p.picks.full {
+		n = maxPicks
+	}
+	list := make([]PickStatus, 0, n)
+	for i := range n {
+		k := &p.picks.ring[(p.picks.next-1-i+maxPicks)%maxPicks]
+		list = append(list, k.status(p.name))
+	}
+	return list
+}
+
+func (k *Pick) status(pool string) PickStatus {
+	st := PickStatus{
+		Pool: pool, At: k.At, Strategy: k.Settings.Strategy,
+		Model: k.Model, InputTokens: k.InputTokens, ExpectedOutput: k.ExpectedOutput, Attempt: k.Attempt,
+		Decision: k.Decision.Reason.String(), Matched: k.Decision.Matched, Best: k.Decision.Best,
+		Warm: k.Decision.Warm, Predicted: k.Decision.Predicted.Milliseconds(),
+		Of: k.Of, Candidates: make([]CandidateStatus, 0, k.Kept),
+	}
+	for i := range k.Candidates[:k.Kept] {
+		st.Candidates = append(st.Candidates, k.Candidates[i].status(k))
+	}
+	if k.Kept > 0 {
+		st.Endpoint = k.Candidates[0].Name
+	}
+	return st
+}
+
+func (c *Candidate) status(k *Pick) CandidateStatus {
+	st := CandidateStatus{
+		Endpoint: c.Name, Barred: c.Barred, Warm: c.Warm, Home: c.Home, Blind: c.Blind,
+		Matched: c.Matched, Uncached: max(min(1, k.InputTokens), k.InputTokens-c.Matched),
+		Waiting: c.Waiting, Running: c.Running, PrefillTokens: c.PrefillTokens,
+		KVUsage: known(c.KVUsage), Own: c.Own,
+		Speed: c.Speed, Floor: c.Floor * 1000, LoadDelay: c.Delay * 1000,
+		Predicted: c.Predicted * 1000, ErrorRate: c.ErrorRate,
+	}
+	if c.RecentTTFT >= 0 {
+		st.RecentTTFT = known(c.RecentTTFT * 1000)
+	}
+	switch {
+	case c.Barred != "":
+	case len(k.Settings.Scorers) > 0:
+		score := 1 - c.Cost
+		st.Score = &score
+		st.Parts = make(map[string]float64, c.Scores)
+		for i := range c.Scores {
+			st.Parts[k.Settings.Scorers[i].Name] = c.Parts[i]
+		}
+	case !k.Settings.Delegated && !strings.HasPrefix(k.Settings.Strategy, "prefix"):
+		cost := c.Cost * 1000
+		st.Cost = &cost
+	}
+	return st
+}

@@ -1,0 +1,114 @@
+package llmlb
+
+import (
+	"slices"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+)
+
+// Model is one entry of an engine's own list of what it serves.
+type Model struct {
+	ID string
+
+	// Parent is the base model of an adapter (LoRA); empty for a base model.
+	Parent string
+}
+
+// modelsKeep is how long a list of models is believed. It is read again far more
+// often; a server whose list cannot be read any more is judged like one that has
+// none.
+const modelsKeep = 5 * time.Minute
+
+// served is what an endpoint is known to serve: names by their hash, sorted, so
+// that a choice over a thousand endpoints hashes the request's model once.
+type served struct {
+	names    []uint64
+	adapters []uint64 // those of names that are adapters
+	list     []string // the names themselves, for people
+	at       time.Time
+
+	resident resident
+}
+
+// resident is what an engine holds ready of all that it serves.
+type resident struct {
+	told  bool
+	names []uint64 // newest first
+	kind  Loadable
+	load  float64 // seconds to make another one ready
+}
+
+// ModelHash is the hash by which model names are compared.
+func ModelHash(name string) uint64 { return xxhash.Sum64String(name) }
+
+// ObserveModels takes in the list of models that the endpoint serves.
+func (e *Endpoint) ObserveModels(now time.Time, list []Model) {
+	var s served
+	s.at = now
+	for _, m := range list {
+		h := ModelHash(m.ID)
+		s.names = append(s.names, h)
+		s.list = append(s.list, m.ID)
+		if m.Parent != "" && m.Parent != m.ID {
+			s.adapters = append(s.adapters, h)
+		}
+	}
+	slices.Sort(s.names)
+	slices.Sort(s.adapters)
+	slices.Sort(s.list)
+	e.pool.mu.Lock()
+	s.resident = e.served.resident
+	e.served = s
+	e.pool.mu.Unlock()
+}
+
+// Serves reports whether the endpoint serves the model, by its own list. Without
+// a list of late nothing is known. Under the pool's lock.
+func (e *Endpoint) Serves(model uint64, now time.Time) (yes, known bool) {
+	s := &e.served
+	if len(s.names) == 0 || now.Sub(s.at) > modelsKeep {
+		return false, false
+	}
+	_, yes = slices.BinarySearch(s.names, model)
+	return yes, true
+}
+
+// LoadDelay returns the seconds that the endpoint would need to make the model
+// ready: an adapter, or a model that is loaded on demand. 0 when it is ready,
+// and when nothing is known of it. Under the pool's lock.
+func (e *Endpoint) LoadDelay(model uint64) float64 {
+	r := &e.served.resident
+	if !r.told || slices.Contains(r.names, model) {
+		return 0
+	}
+	if r.kind == LoadsAdapters {
+		if _, adapter := slices.BinarySearch(e.served.adapters, model); !adapter {
+			return 0 // a base model, which is always there
+		}
+	}
+	return r.load
+}
+
+// observe takes in what a scrape said. Of adapters it tells those in use; the
+// ones that were in use before stay in memory while there is room.
+func (r *resident) observe(s *Signals) {
+	if s.Loads == LoadsNothing {
+		return
+	}
+	r.told, r.kind, r.load = true, s.Loads, s.LoadSeconds
+	room := len(s.Resident)
+	if s.Loads == LoadsAdapters {
+		room = max(room, s.ResidentMax)
+	}
+	names := make([]uint64, 0, room)
+	for _, name := range s.Resident {
+		names = append(names, ModelHash(name))
+	}
+	for _, h := range r.names {
+		if len(names) < room && !slices.Contains(names, h) {
+			names = append(names, h)
+		}
+	}
+	r.names = names
+}
