@@ -83,6 +83,13 @@ func (e *Endpoint) CacheID() uint32 { return e.cacheID }
 // lock.
 func (e *Endpoint) Draining() bool { return e.drain }
 
+// Asleep reports whether the engine has said of late that it has offloaded its
+// weights and cannot serve. Under the pool's lock.
+func (e *Endpoint) Asleep(now time.Time, s *Settings) bool {
+	sig := &e.ledger.signals
+	return sig.Sleeping && now.Sub(sig.At) < s.Scrape.StaleAfter
+}
+
 func (e *Endpoint) setDrain(on bool, now time.Time) {
 	if on && !e.drain {
 		e.drainAt = now

@@ -24,7 +24,7 @@ type Candidate struct {
 	Floor  float64 // seconds
 	Delay  float64 // seconds to load the adapter or model
 	Cost   float64 // what was minimised, or for "weighted" 1 − Score
-	Parts  [8]float64
+	Parts  [MaxScorers]float64
 	Scores int // how many of Parts are set, in the order of the scorers
 }
 

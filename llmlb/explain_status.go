@@ -1,9 +1,17 @@
 package llmlb
 
 import (
+	"math"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
+
+// MaxPicks is how many choices a pool remembers.
+const MaxPicks = maxPicks
+
+// maxModelName bounds how much of a model's name is shown: clients write it.
+const maxModelName = 128
 
 // PickStatus is one choice as GET /llmlb/explain shows it. Numbers that were not
 // known are null.
@@ -24,10 +32,19 @@ type PickStatus struct {
 	Warm      int    `json:"warm_endpoints"`
 	Predicted int64  `json:"predicted_ttft_ms"`
 
+	// Scorers are those of "weighted", in the order of the configuration.
+	Scorers []ScorerStatus `json:"scorers,omitempty"`
+
 	// Candidates are the endpoint chosen and the next best; Of is how many
 	// there were.
 	Candidates []CandidateStatus `json:"candidates"`
 	Of         int               `json:"of"`
+}
+
+// ScorerStatus is one scorer of the choice and what its opinion weighs.
+type ScorerStatus struct {
+	Name   string  `json:"name"`
+	Weight float64 `json:"weight"`
 }
 
 // CandidateStatus is one endpoint of a PickStatus.
@@ -47,11 +64,13 @@ type CandidateStatus struct {
 	KVUsage       *float64 `json:"kv_usage"`
 	Own           int      `json:"own_calls"`
 
-	Speed      float64  `json:"prefill_tokens_per_second"`
-	Floor      float64  `json:"ttft_floor_ms"`
+	// Speed, Floor and Predicted are null where nothing was predicted, because
+	// the endpoint could not be taken.
+	Speed      *float64 `json:"prefill_tokens_per_second"`
+	Floor      *float64 `json:"ttft_floor_ms"`
 	LoadDelay  float64  `json:"load_delay_ms,omitempty"` // of the adapter or model
 	RecentTTFT *float64 `json:"ttft_ms"`
-	Predicted  float64  `json:"predicted_ttft_ms"`
+	Predicted  *float64 `json:"predicted_ttft_ms"`
 	ErrorRate  float64  `json:"error_rate"`
 
 	// Cost is what "work" minimises, in milliseconds; absent with others.
@@ -65,16 +84,24 @@ type CandidateStatus struct {
 
 // Explain returns the pool's last choices, the newest first.
 func (p *Pool) Explain() []PickStatus {
+	// The ring is copied first: writing the answer takes far longer, and no
+	// choice can be made while the lock is held.
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	n := p.picks.next
 	if p.picks.full {
 		n = maxPicks
 	}
-	list := make([]PickStatus, 0, n)
+	recent := make([]Pick, 0, n)
 	for i := range n {
-		k := &p.picks.ring[(p.picks.next-1-i+maxPicks)%maxPicks]
-		list = append(list, k.status(p.name))
+		recent = append(recent, p.picks.ring[(p.picks.next-1-i+maxPicks)%maxPicks])
+	}
+	p.mu.Unlock()
+
+	list := make([]PickStatus, 0, n)
+	for i := range recent {
+		if k := &recent[i]; k.Settings != nil { // a record that was never filled in
+			list = append(list, k.status(p.name))
+		}
 	}
 	return list
 }
@@ -82,10 +109,13 @@ func (p *Pool) Explain() []PickStatus {
 func (k *Pick) status(pool string) PickStatus {
 	st := PickStatus{
 		Pool: pool, At: k.At, Strategy: k.Settings.Strategy,
-		Model: k.Model, InputTokens: k.InputTokens, ExpectedOutput: k.ExpectedOutput, Attempt: k.Attempt,
+		Model: shortName(k.Model), InputTokens: k.InputTokens, ExpectedOutput: k.ExpectedOutput, Attempt: k.Attempt,
 		Decision: k.Decision.Reason.String(), Matched: k.Decision.Matched, Best: k.Decision.Best,
 		Warm: k.Decision.Warm, Predicted: k.Decision.Predicted.Milliseconds(),
 		Of: k.Of, Candidates: make([]CandidateStatus, 0, k.Kept),
+	}
+	for _, s := range k.Settings.Scorers {
+		st.Scorers = append(st.Scorers, ScorerStatus{Name: s.Name, Weight: s.Weight})
 	}
 	for i := range k.Candidates[:k.Kept] {
 		st.Candidates = append(st.Candidates, k.Candidates[i].status(k))
@@ -102,8 +132,8 @@ func (c *Candidate) status(k *Pick) CandidateStatus {
 		Matched: c.Matched, Uncached: max(min(1, k.InputTokens), k.InputTokens-c.Matched),
 		Waiting: c.Waiting, Running: c.Running, PrefillTokens: c.PrefillTokens,
 		KVUsage: known(c.KVUsage), Own: c.Own,
-		Speed: c.Speed, Floor: c.Floor * 1000, LoadDelay: c.Delay * 1000,
-		Predicted: c.Predicted * 1000, ErrorRate: c.ErrorRate,
+		Speed: predicted(c.Speed), Floor: predicted(c.Floor * 1000), LoadDelay: c.Delay * 1000,
+		Predicted: predicted(c.Predicted * 1000), ErrorRate: c.ErrorRate,
 	}
 	if c.RecentTTFT >= 0 {
 		st.RecentTTFT = known(c.RecentTTFT * 1000)
@@ -111,15 +141,41 @@ func (c *Candidate) status(k *Pick) CandidateStatus {
 	switch {
 	case c.Barred != "":
 	case len(k.Settings.Scorers) > 0:
-		score := 1 - c.Cost
-		st.Score = &score
+		st.Score = finite(1 - c.Cost)
 		st.Parts = make(map[string]float64, c.Scores)
-		for i := range c.Scores {
+		for i := range min(c.Scores, len(k.Settings.Scorers)) {
 			st.Parts[k.Settings.Scorers[i].Name] = c.Parts[i]
 		}
 	case !k.Settings.Delegated && !strings.HasPrefix(k.Settings.Strategy, "prefix"):
-		cost := c.Cost * 1000
-		st.Cost = &cost
+		st.Cost = finite(c.Cost * 1000)
 	}
 	return st
+}
+
+// predicted is a number that is never 0 where it was worked out.
+func predicted(x float64) *float64 {
+	if x <= 0 {
+		return nil
+	}
+	return finite(x)
+}
+
+// finite leaves out what JSON cannot say.
+func finite(x float64) *float64 {
+	if math.IsNaN(x) || math.IsInf(x, 0) {
+		return nil
+	}
+	return &x
+}
+
+// shortName cuts a name that is too long to be one, between two characters.
+func shortName(s string) string {
+	if len(s) <= maxModelName {
+		return s
+	}
+	n := maxModelName
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n] + "…"
 }

@@ -22,8 +22,8 @@ type Rate struct {
 
 const (
 	// PriorSpeed and PriorFloor hold until an endpoint has shown its own.
-	PriorSpeed = 5000.0 // prompt tokens a second
-	PriorFloor = 0.050  // seconds
+	PriorSpeed = 5000  // prompt tokens a second
+	PriorFloor = 0.050 // seconds
 
 	// enoughSamples is how many first tokens it takes to be believed.
 	enoughSamples = 3

@@ -47,3 +47,6 @@ type View struct {
 	// does on every gateway with the same affinity_key.
 	Home bool
 }
+
+// MaxScorers is how many scorers a pool may have.
+const MaxScorers = 8

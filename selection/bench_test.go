@@ -21,12 +21,12 @@ func BenchmarkGrant(b *testing.B) {
 				}
 				p := prompt(part{"32 KB of prompt", 8192})
 				ix := indexOf(w.pool)
-				ix.learn([]uint64{1}, 1, w.now, true)
+				ix.learn([]uint64{1}, 1, llmlb.Unknown, w.now, true)
 				clear(ix.table.entries) // have the memory, as a gateway that runs has
 				clear(ix.table.hashes)
 				clear(ix.table.last)
 				for i := range min(n, 3) {
-					ix.learn(p.Blocks, w.settings.Members[i].Endpoint.CacheID(), w.now, true)
+					ix.learn(p.Blocks, w.settings.Members[i].Endpoint.CacheID(), llmlb.Unknown, w.now, true)
 				}
 				if kind == "cold" {
 					p = prompt(part{"32 KB of another prompt", 8192})
@@ -57,7 +57,7 @@ func BenchmarkIndex(b *testing.B) {
 	full := func() *index {
 		ix := indexWith(DefaultIndexBytes)
 		for i := range 50_000 {
-			ix.learn(chainOf(uint64(i), 44), uint32(i%64+1), now, true)
+			ix.learn(chainOf(uint64(i), 44), uint32(i%64+1), llmlb.Unknown, now, true)
 		}
 		return ix
 	}
@@ -73,7 +73,7 @@ func BenchmarkIndex(b *testing.B) {
 		ix := full()
 		b.ReportAllocs()
 		for i := 0; b.Loop(); i++ {
-			ix.learn(chains[i%len(chains)], 7, now, true)
+			ix.learn(chains[i%len(chains)], 7, llmlb.Unknown, now, true)
 		}
 	})
 }

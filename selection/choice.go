@@ -30,16 +30,20 @@ const (
 // seat is one endpoint as a choice sees it.
 type seat struct {
 	endpoint  *llmlb.Endpoint
-	upstream  int  // index in the slice that Select was given
-	limit     int  // own calls at once, 0 for no limit
-	available bool // by Caddy's own checks
+	member    *llmlb.Member // what the configuration says of it; nil when dynamic
+	upstream  int           // index in the slice that Select was given
+	available bool          // by Caddy's own checks
 
 	barred  barred
 	blind   bool
 	failing bool // attempts failed there a moment ago
-	own     int
-	matched int // prompt tokens believed to be in its KV cache
+	own     int  // our own open calls
+	flight  int  // our own tokens in flight: uncached prompts and expected output
+	output  int  // the expected output of those
+	matched int  // prompt tokens believed to be in its KV cache
+	proved  int  // those of them that a first token has proved
 	warm    bool
+	home    bool // the Call's key falls on it
 
 	waiting float64 // requests in its queue
 	running float64 // sequences in its batch
@@ -49,9 +53,15 @@ type seat struct {
 
 	foreignWaiting, foreignRunning, foreignPrefill float64
 
+	rate  llmlb.Rate // with the operator's weight
+	fresh float64    // how much of the learned speed counts
+	delay float64    // seconds until the adapter or model is ready
+
 	ttft   float64 // predicted time to first token, in seconds
 	recent float64 // last known time to first token in seconds, or Unknown
-	cost   float64 // what the work strategy minimises, in seconds
+	cost   float64 // what the strategy minimises: seconds, or 1 − score
+
+	parts [llmlb.MaxScorers]float64 // what each scorer said
 }
 
 // choice is one choice being made: scratch space that is used again, so that
@@ -61,6 +71,7 @@ type choice struct {
 	settings *llmlb.Settings
 	now      time.Time
 	random   uint64
+	model    uint64 // hash of the Call's model
 
 	seats   []seat
 	left    []*seat // seats that passed the filter
@@ -78,6 +89,7 @@ func newChoice(c *llmlb.Call, ix *index, now time.Time) *choice {
 	ch := choices.Get().(*choice)
 	ch.call, ch.settings, ch.now = c, c.Settings, now
 	c.ExpectedOutput() // asks the pool, whose lock is not held yet
+	ch.model = llmlb.ModelHash(c.Model)
 	ch.random = ix.random(now)
 	ch.holders = ix.lookup(c.Blocks, now, ch.holders[:0])
 	return ch
@@ -97,7 +109,7 @@ func (ch *choice) addMembers() {
 	for i := range ch.settings.Members {
 		m := &ch.settings.Members[i]
 		ch.seats = append(ch.seats, seat{
-			endpoint: ch.call.Pool.Living(m.Endpoint), upstream: i, limit: m.MaxConcurrent,
+			endpoint: ch.call.Pool.Living(m.Endpoint), member: m, upstream: i,
 			available: m.Available == nil || m.Available(),
 		})
 	}
@@ -112,7 +124,9 @@ func (ch *choice) reserve() (*seat, Verdict) {
 	}
 	ch.impute()
 	ch.capBlind()
+	ch.learned()
 	ch.score()
+	ch.findHome()
 	picked, d := ch.pick()
 
 	c, e := ch.call, picked.endpoint
@@ -127,6 +141,7 @@ func (ch *choice) reserve() (*seat, Verdict) {
 	c.Decision = d
 	if c.Generates() {
 		e.CountDecision(d.Reason)
+		ch.record(picked)
 	}
 	return picked, Granted
 }
@@ -139,6 +154,8 @@ func (ch *choice) pick() (*seat, llmlb.Decision) {
 	switch {
 	case ch.usable == 1:
 		s, reason = ch.left[0], llmlb.ReasonOnly
+	case ch.settings.Strategy == StrategyWeighted:
+		s, reason = ch.weighted(warm)
 	case warm == 0:
 		s, reason = ch.cold(), llmlb.ReasonCold
 	case ch.settings.Strategy == StrategyPrefixSpill:

@@ -27,30 +27,29 @@ func (ch *choice) cold() *seat {
 	return ch.least(ch.left, true)
 }
 
-// home returns the seat that the Call's key wants most, or nil when that one
-// should not have it. A Call without a key, which has no prompt, has no home.
+// home returns the seat that the Call's key falls on, or nil when that one
+// should not have it.
 func (ch *choice) home() *seat {
-	key := ch.call.Key
-	if key == 0 {
+	home := ch.homeSeat()
+	if home == nil {
 		return nil
 	}
 	first := ch.left[0]
-	home, want := first, rendezvous(key, first.endpoint)
-	total, fewest, cheapest := first.own, first.own, first.cost
-	for _, s := range ch.left[1:] {
-		if w := rendezvous(key, s.endpoint); w > want {
-			home, want = s, w
-		}
-		total += s.own
-		fewest = min(fewest, s.own)
+	total, weights, fewest, cheapest := 0.0, 0.0, first.load(), first.cost
+	for _, s := range ch.left {
+		total += float64(s.own)
+		weights += s.weight()
+		fewest = min(fewest, s.load())
 		cheapest = min(cheapest, s.cost)
 	}
-	mean := float64(total) / float64(len(ch.left))
-	own := float64(home.own)
-	if own > homeFactor*mean+homeSlack ||
-		own >= float64(fewest)+leastFactor*mean+leastSlack ||
+	mean, own := total/weights, home.load()
+	if own > homeFactor*mean+homeSlack/home.weight() ||
+		own >= fewest+leastFactor*mean+leastSlack/home.weight() ||
 		home.cost > worseFactor*cheapest+worseSlack {
 		return nil
 	}
 	return home
 }
+
+// load is our own calls at the seat, by its weight.
+func (s *seat) load() float64 { return float64(s.own) / s.weight() }

@@ -13,6 +13,7 @@ func (w *world) made(key uint64, seats ...seat) *choice {
 		seats[i].endpoint = w.settings.Members[i].Endpoint
 		ch.left = append(ch.left, &seats[i])
 	}
+	ch.findHome()
 	return ch
 }
 

@@ -4,12 +4,13 @@ import "github.com/caddy-llmlb/caddy-llmlb/llmlb"
 
 // The cost of an endpoint for a Call, in seconds:
 //
-//	ttft = floor + (P + I − H) / speed + slotWait × waiting
+//	ttft = floor + (P + I − H) / speed + slotWait × waiting + delay
 //	cost = ttft + running × (stall × (I − H) / speed + crowd × output)
 //
 // P is the prompt tokens that stand before the Call, I its own, H those of
 // them that the endpoint's cache holds; waiting and running are requests; output
-// is the tokens it is expected to generate.
+// is the tokens it is expected to generate; delay is what loading its adapter
+// would take. Speed and floor are those that the endpoint has shown.
 //
 // The first line is what the Call itself waits for its first token. The second
 // is what it does to others: its prefill stalls every sequence in the batch,
@@ -17,11 +18,6 @@ import "github.com/caddy-llmlb/caddy-llmlb/llmlb"
 // as they do for it. Both are weighed far below their plain sum, because a
 // stream that slows by a few per cent hurts less than one that has not begun.
 const (
-	// slotWait is the wait for a place in a full batch, per request ahead: a
-	// batch of 256 sequences, each 256 tokens of 30 ms long, frees one every
-	// 30 ms. Only engines with a queue have requests waiting.
-	slotWait = 0.030
-
 	// stall is the weight of a second by which a prefill holds up one running
 	// sequence.
 	stall = 0.02
@@ -31,32 +27,47 @@ const (
 	// a thousand tokens; a quarter of that counts.
 	crowd = 20e-6
 
-	// nearTie is how close two costs must be for other things to decide. No
-	// prediction here is better than that.
-	nearTie = 0.03
+	// nearTie and nearSlack (seconds) are how close two costs must be for other
+	// things to decide. No prediction here is better than that.
+	nearTie, nearSlack = 0.03, 0.003
 )
 
-// rate is how fast an endpoint computes prompts.
-type rate struct {
-	speed float64 // prompt tokens a second
-	floor float64 // seconds to the first token of an empty prompt
+// learned fills in how fast each seat's endpoint is. What an endpoint has not
+// shown, or not of late, is taken from the mean of those that have: a new server
+// in a pool of fast ones is more likely fast than of a speed we once assumed.
+func (ch *choice) learned() {
+	sum, n := 0.0, 0.0
+	for _, s := range ch.left {
+		s.rate, s.fresh = s.endpoint.Rate(ch.now)
+		sum += s.fresh * s.rate.Speed
+		n += s.fresh
+	}
+	mean := float64(llmlb.PriorSpeed)
+	if n > 0 {
+		mean = sum / n
+	}
+	for _, s := range ch.left {
+		s.rate.Speed = s.weight() * (s.fresh*s.rate.Speed + (1-s.fresh)*mean)
+	}
 }
-
-// priorRate holds until an endpoint's own speed is learned.
-var priorRate = rate{speed: 5000, floor: 0.050}
-
-// rates returns the endpoint's rate: the seat for learned ones.
-func rates(*llmlb.Endpoint) rate { return priorRate }
 
 // score predicts the time to first token and the cost of all seats left.
 func (ch *choice) score() {
 	output := float64(ch.call.ExpectedOutput())
 	for _, s := range ch.left {
-		r := rates(s.endpoint)
-		own := float64(ch.uncached(s)) / r.speed
-		s.ttft = r.floor + s.prefill/r.speed + own + slotWait*s.waiting
-		s.cost = s.ttft + s.running*(stall*own+crowd*output)
+		uncached := float64(ch.uncached(s))
+		s.delay = s.endpoint.LoadDelay(ch.model)
+		s.ttft = s.rate.Predict(s.prefill, uncached, s.waiting) + s.delay
+		s.cost = s.ttft + s.running*(stall*uncached/s.rate.Speed+crowd*output)
 	}
+}
+
+// weight is how much faster than seen the operator says the endpoint counts.
+func (s *seat) weight() float64 {
+	if s.member == nil || s.member.Weight == 0 {
+		return llmlb.DefaultWeight
+	}
+	return s.member.Weight
 }
 
 // least returns the cheapest seat. Among those within a few per cent of it the
@@ -71,7 +82,7 @@ func (ch *choice) least(seats []*seat, cold bool) *seat {
 	}
 	var won *seat
 	for _, s := range seats {
-		if s.cost <= cheapest*(1+nearTie) && (won == nil || ch.before(s, won, cold)) {
+		if s.cost <= cheapest*(1+nearTie)+nearSlack && (won == nil || ch.before(s, won, cold)) {
 			won = s
 		}
 	}

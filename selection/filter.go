@@ -7,10 +7,35 @@ type barred uint8
 
 const (
 	barOut   barred = 1 << iota // draining, failed for this Call, or unavailable
-	barLimit                    // at max_concurrent
-	barDown                     // unreachable and not due for a trial
+	barModel                    // does not serve the model, while another does
+	barLimit                    // at max_concurrent or max_tokens
+	barDown                     // unreachable and not due for a trial, or asleep
 	barKV                       // its KV cache would pass kv_limit
+	barZone                     // in another zone
 )
+
+// barredWords say it to people, the most important first.
+var barredWords = []struct {
+	bit  barred
+	word string
+}{
+	{barOut, "draining, failed or unavailable"},
+	{barModel, "other model"},
+	{barDown, "down"},
+	{barLimit, "at its limit"},
+	{barKV, "over kv_limit"},
+	{barZone, "other zone"},
+}
+
+// String returns why in words, empty when nothing stands against the seat.
+func (b barred) String() string {
+	for _, w := range barredWords {
+		if b&w.bit != 0 {
+			return w.word
+		}
+	}
+	return ""
+}
 
 // survey reads each endpoint's state once. Everything after works on the seats.
 func (ch *choice) survey() {
@@ -19,6 +44,9 @@ func (ch *choice) survey() {
 		e := s.endpoint
 		load := e.Load(ch.now, ch.settings)
 		s.blind, s.failing, s.own = load.Blind, load.Failing(), load.Own
+		var prefill int
+		prefill, s.output = e.Ledger().TokensInFlight()
+		s.flight = prefill + s.output
 		s.waiting, s.running, s.prefill = load.Waiting, load.Running, load.PrefillTokens
 		s.kv, s.kvRoom = load.KVUsage, load.KVCapacity
 		s.foreign(&load)
@@ -31,12 +59,14 @@ func (ch *choice) survey() {
 			for _, h := range ch.holders {
 				if h.cache == id {
 					s.matched = ch.call.CoveredTokens(int(h.blocks))
+					s.proved = ch.call.CoveredTokens(int(h.proved))
 					ch.best = max(ch.best, s.matched)
 				}
 			}
 		}
 		ch.judge(s)
 	}
+	ch.judgeModels()
 }
 
 // judge fills in why the seat is barred.
@@ -44,10 +74,10 @@ func (ch *choice) judge(s *seat) {
 	if s.endpoint.Draining() || !s.available || ch.call.Excluded(s.endpoint) {
 		s.barred |= barOut
 	}
-	if s.limit > 0 && s.own >= s.limit && ch.call.Generates() {
+	if ch.atLimit(s) {
 		s.barred |= barLimit
 	}
-	if s.endpoint.Down(ch.now) {
+	if s.endpoint.Down(ch.now) || s.endpoint.Asleep(ch.now, ch.settings) {
 		s.barred |= barDown
 	}
 	if s.kv >= 0 {
@@ -59,36 +89,86 @@ func (ch *choice) judge(s *seat) {
 			s.barred |= barKV
 		}
 	}
+	if m := s.member; m != nil && m.Zone != "" && ch.settings.Zone != "" && m.Zone != ch.settings.Zone {
+		s.barred |= barZone
+	}
 }
 
-// filter puts the seats that may be taken into left. When there are none it
-// gives up the KV limit, then, if all that could take the Call are down, that
-// they are. An endpoint that is up but at its limit makes the pool full instead:
-// waiting for it is better than trying one that is known to be gone.
+// atLimit reports whether the seat has as much of our own work as it may have.
+// A Call that is larger than max_tokens by itself is let in when it is alone:
+// it would wait for ever.
+func (ch *choice) atLimit(s *seat) bool {
+	m := s.member
+	if m == nil || !ch.call.Generates() {
+		return false
+	}
+	if m.MaxConcurrent > 0 && s.own >= m.MaxConcurrent {
+		return true
+	}
+	return m.MaxTokens > 0 && s.own > 0 &&
+		s.flight+ch.uncached(s)+ch.call.ExpectedOutput() > m.MaxTokens
+}
+
+// judgeModels bars the seats that do not serve the Call's model. Where none is
+// known to, the lists are not to be believed: some engines answer to any name.
+func (ch *choice) judgeModels() {
+	if ch.call.Model == "" {
+		return
+	}
+	listed := false
+	for i := range ch.seats {
+		yes, _ := ch.seats[i].endpoint.Serves(ch.model, ch.now)
+		listed = listed || yes
+	}
+	if !listed {
+		return
+	}
+	for i := range ch.seats {
+		s := &ch.seats[i]
+		if yes, known := s.endpoint.Serves(ch.model, ch.now); known && !yes {
+			s.barred |= barModel
+		}
+	}
+}
+
+// relaxations are what is given up, in this order, when no seat is free of it:
+// first the KV limit, then the zone, and that an endpoint is down when all are.
+// Draining, what failed for this Call, and limits are never given up.
+var relaxations = [...]barred{0, barKV, barKV | barZone, barKV | barZone | barDown}
+
+// filter puts the seats that may be taken into left. An endpoint that is up but
+// at its limit makes the pool full: waiting for it is better than trying one
+// that is known to be gone.
 func (ch *choice) filter() Verdict {
-	var seen [1 << 4]bool
+	var seen [1 << 6]bool
 	for i := range ch.seats {
 		seen[ch.seats[i].barred] = true
 	}
-	var allow barred
-	switch {
-	case seen[0]:
-	case seen[barKV]:
-		allow = barKV
-	case seen[barLimit] || seen[barLimit|barKV]:
-		return Full
-	case seen[barDown] || seen[barDown|barKV]:
-		allow = barDown | barKV
-	case seen[barDown|barLimit] || seen[barDown|barLimit|barKV]:
-		return Full
-	default:
-		return None
+	for _, allow := range relaxations {
+		found, full := false, false
+		for b, there := range seen {
+			if there {
+				found = found || barred(b)&^allow == 0
+				full = full || barred(b)&^allow == barLimit
+			}
+		}
+		// A limit is no reason to stay within the zone.
+		if full && !found && allow&barZone != 0 {
+			return Full
+		}
+		if found {
+			ch.take(allow)
+			return Granted
+		}
 	}
+	return None
+}
+
+func (ch *choice) take(allow barred) {
 	for i := range ch.seats {
 		if s := &ch.seats[i]; s.barred&^allow == 0 {
 			ch.left = append(ch.left, s)
 		}
 	}
 	ch.usable = len(ch.left)
-	return Granted
 }

@@ -45,6 +45,7 @@ type index struct {
 	mu    sync.Mutex
 	bytes atomic.Int64 // the budget
 	table table        // empty until something is learned
+	rooms rooms        // how much each endpoint's cache holds
 	epoch time.Time    // zero of the table's clock: the first time it was told
 }
 
@@ -52,7 +53,9 @@ type index struct {
 // of it, by what the index knows.
 type holder struct {
 	cache  uint32
-	blocks int32
+	blocks int32 // believed
+	proved int32 // those of them that a first token has proved
+	since  uint32
 }
 
 // indexKey is where the index hangs in the pool.
@@ -111,8 +114,16 @@ func (ix *index) lookup(blocks []uint64, now time.Time, dst []holder) []holder {
 		}
 		held := false
 		for _, s := range e.slots {
-			if s.cache != 0 && s.valid(tick) {
-				dst, held = deepen(dst, s.cache, int32(i+1)), true
+			if s.cache == 0 || !s.valid(tick) {
+				continue
+			}
+			var h *holder
+			if dst, h = ix.holder(dst, s.cache); s.stamp.before(h.since) {
+				continue // has been displaced there by what came after
+			}
+			h.blocks, held = int32(i+1), true
+			if s.stamp.proved() {
+				h.proved = h.blocks
 			}
 		}
 		if !held {
@@ -122,24 +133,25 @@ func (ix *index) lookup(blocks []uint64, now time.Time, dst []holder) []holder {
 	return dst
 }
 
-// deepen notes that the cache holds the first n blocks. When there are too many
-// holders to tell apart, the one that holds least is forgotten.
-func deepen(list []holder, cache uint32, n int32) []holder {
+// holder returns the cache's place in the list. When there are too many to tell
+// apart, the one that holds least is forgotten.
+func (ix *index) holder(list []holder, cache uint32) ([]holder, *holder) {
 	least := 0
 	for i := range list {
 		if list[i].cache == cache {
-			list[i].blocks = n
-			return list
+			return list, &list[i]
 		}
 		if list[i].blocks < list[least].blocks {
 			least = i
 		}
 	}
+	h := holder{cache: cache, since: ix.rooms.since(cache)}
 	if len(list) < holdersMax {
-		return append(list, holder{cache, n})
+		list = append(list, h)
+		return list, &list[len(list)-1]
 	}
-	list[least] = holder{cache, n}
-	return list
+	list[least] = h
+	return list, &list[least]
 }
 
 // ahead is how many blocks' sets are asked of memory at once. One after the
@@ -147,8 +159,9 @@ func deepen(list []holder, cache uint32, n int32) []holder {
 const ahead = 16
 
 // learn notes that the endpoint with the given cache holds the blocks, or will
-// within a moment when not proved.
-func (ix *index) learn(blocks []uint64, cache uint32, now time.Time, proved bool) {
+// within a moment when not proved. Room is how many bytes of prompt its cache
+// has room for, or Unknown.
+func (ix *index) learn(blocks []uint64, cache uint32, room int64, now time.Time, proved bool) {
 	if len(blocks) == 0 {
 		return
 	}
@@ -158,13 +171,29 @@ func (ix *index) learn(blocks []uint64, cache uint32, now time.Time, proved bool
 		ix.table = newTable(ix.bytes.Load())
 	}
 	tick := ix.tick(now)
+	since, fresh := ix.rooms.since(cache), 0
 	for i, h := range blocks {
 		if i%ahead == 0 {
 			ix.table.touch(blocks[i:min(i+ahead, len(blocks))])
 		}
 		// Deeper blocks look a little older, so that eviction takes the tail
 		// of a prompt before the head without which the tail is useless.
-		ix.table.insert(h, cache, stampOf(tick-uint32(i/16), proved))
+		if had := ix.table.insert(h, cache, stampOf(tick-uint32(i/16), proved)); had == 0 || had.before(since) {
+			fresh += llmlb.BlockEnd(i+1) - llmlb.BlockEnd(i)
+		}
+	}
+	ix.rooms.fill(cache, room, int64(fresh), tick)
+}
+
+// forget removes the blocks from what the cache is believed to hold.
+func (ix *index) forget(blocks []uint64, cache uint32) {
+	ix.mu.Lock()
+	defer ix.mu.Unlock()
+	if ix.table.empty() {
+		return
+	}
+	for _, h := range blocks {
+		ix.table.remove(h, cache)
 	}
 }
 

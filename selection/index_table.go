@@ -117,17 +117,41 @@ func (t *table) find(hash uint64) *entry {
 	return &t.entries[set][way]
 }
 
-// insert notes that the cache holds the block.
-func (t *table) insert(hash uint64, cache uint32, s stamp) {
+// before reports whether the stamp is from before the tick.
+func (s stamp) before(tick uint32) bool { return tick != 0 && stampOf(tick, false).newer(s) }
+
+// insert notes that the cache holds the block, and returns when it was noted
+// last, or 0.
+func (t *table) insert(hash uint64, cache uint32, s stamp) (had stamp) {
 	hash = whole(hash)
 	set, way := t.place(hash)
 	if way == ways {
 		way = t.claim(set)
 		t.hashes[set][way], t.last[set][way], t.entries[set][way] = hash, s, entry{}
 	}
-	t.entries[set][way].note(cache, s)
+	had = t.entries[set][way].note(cache, s)
 	if s.newer(t.last[set][way]) {
 		t.last[set][way] = s
+	}
+	return had
+}
+
+// remove forgets that the cache holds the block.
+func (t *table) remove(hash uint64, cache uint32) {
+	set, way := t.place(whole(hash))
+	if way == ways {
+		return
+	}
+	e, left := &t.entries[set][way], false
+	for i := range e.slots {
+		if e.slots[i].cache == cache {
+			e.slots[i] = slot{}
+		}
+		left = left || e.slots[i].cache != 0
+	}
+	if !left {
+		t.hashes[set][way], t.last[set][way] = 0, 0
+		t.used--
 	}
 }
 
@@ -151,13 +175,14 @@ func (t *table) claim(set uint64) (way int) {
 
 // note stamps the cache's slot, or gives it a free one, or the oldest. A proof
 // is not lost when the same endpoint is asked again.
-func (e *entry) note(cache uint32, s stamp) {
+func (e *entry) note(cache uint32, s stamp) (had stamp) {
 	victim := 0
 	for i := range e.slots {
 		have := &e.slots[i]
 		if have.cache == cache {
+			had = have.stamp
 			have.stamp = s | have.stamp&1
-			return
+			return had
 		}
 		switch v := &e.slots[victim]; {
 		case v.cache == 0: // a free one is found
@@ -166,6 +191,7 @@ func (e *entry) note(cache uint32, s stamp) {
 		}
 	}
 	e.slots[victim] = slot{cache, s}
+	return 0
 }
 
 // refill has an empty table take in what another one holds, as far as it has

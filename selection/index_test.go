@@ -38,7 +38,7 @@ func TestIndexMemoryIsBounded(t *testing.T) {
 	const budget = 400 << 10
 	ix := indexWith(budget)
 	now := time.Unix(1000, 0)
-	ix.learn(chainOf(1, 8), 1, now, true)
+	ix.learn(chainOf(1, 8), 1, llmlb.Unknown, now, true)
 	_, room := ix.entries()
 	if size := int64(room/ways) * setBytes; size > budget || size < budget*9/10 {
 		t.Fatalf("%d bytes of table for a budget of %d", size, budget)
@@ -53,7 +53,7 @@ func TestIndexMemoryIsBounded(t *testing.T) {
 			seed = mix(seed + 0x9e3779b97f4a7c15)
 			blocks[j] = seed
 		}
-		ix.learn(blocks[:], 1, now, true)
+		ix.learn(blocks[:], 1, llmlb.Unknown, now, true)
 		now = now.Add(time.Millisecond)
 		if n, _ := ix.entries(); n > room {
 			t.Fatalf("%d entries in a table of %d", n, room)
@@ -78,12 +78,12 @@ func TestIndexKeepsWhatIsUsed(t *testing.T) {
 	ix := indexWith(1 << 20)
 	now := time.Unix(1000, 0)
 	kept := chainOf(7, 20)
-	ix.learn(kept, 1, now, true)
+	ix.learn(kept, 1, llmlb.Unknown, now, true)
 	for i := range 50_000 {
 		now = now.Add(10 * time.Millisecond)
-		ix.learn(chainOf(uint64(1000+i), 4), 1, now, true)
+		ix.learn(chainOf(uint64(1000+i), 4), 1, llmlb.Unknown, now, true)
 		if i%500 == 0 {
-			ix.learn(kept, 1, now, true)
+			ix.learn(kept, 1, llmlb.Unknown, now, true)
 		}
 	}
 	if n := held(ix, kept, 1, now); n != 20 {
@@ -99,10 +99,10 @@ func TestIndexEvictsTheTailFirst(t *testing.T) {
 	ix := indexWith(256 << 10)
 	now := time.Unix(1000, 0)
 	long := chainOf(7, 2000)
-	ix.learn(long, 1, now, true)
+	ix.learn(long, 1, llmlb.Unknown, now, true)
 	for i := 0; held(ix, long, 1, now) == 2000; i++ {
 		now = now.Add(10 * time.Millisecond)
-		ix.learn(chainOf(uint64(1000+i), 4), 1, now, true)
+		ix.learn(chainOf(uint64(1000+i), 4), 1, llmlb.Unknown, now, true)
 	}
 	if n := held(ix, long, 1, now); n < 1000 {
 		t.Errorf("the first eviction cut the prompt to %d of 2,000 blocks", n)
@@ -113,11 +113,11 @@ func TestIndexTellsEndpointsApart(t *testing.T) {
 	ix := indexWith(1 << 20)
 	now := time.Unix(1000, 0)
 	blocks := chainOf(3, 40)
-	ix.learn(blocks, 1, now, true)
-	ix.learn(blocks[:10], 2, now, true)
+	ix.learn(blocks, 1, llmlb.Unknown, now, true)
+	ix.learn(blocks[:10], 2, llmlb.Unknown, now, true)
 	for cache := uint32(3); cache < 3+slotsEach; cache++ { // crowd the first blocks
 		now = now.Add(time.Second)
-		ix.learn(blocks[:5], cache, now, true)
+		ix.learn(blocks[:5], cache, llmlb.Unknown, now, true)
 	}
 	if n := held(ix, blocks, 1, now); n != 40 {
 		t.Errorf("endpoint 1 holds %d, want 40: it is known by its deepest block", n)
@@ -138,10 +138,10 @@ func TestIndexForgetsWhatWasNeverProved(t *testing.T) {
 	ix := indexWith(1 << 20)
 	now := time.Unix(1000, 0)
 	sent, proved := chainOf(1, 10), chainOf(2, 10)
-	ix.learn(sent, 1, now, false)
-	ix.learn(proved, 1, now, false)
-	ix.learn(proved, 1, now, true)
-	ix.learn(proved, 1, now, false) // asked again later, and never answered
+	ix.learn(sent, 1, llmlb.Unknown, now, false)
+	ix.learn(proved, 1, llmlb.Unknown, now, false)
+	ix.learn(proved, 1, llmlb.Unknown, now, true)
+	ix.learn(proved, 1, llmlb.Unknown, now, false) // asked again later, and never answered
 	if held(ix, sent, 1, now) != 10 {
 		t.Error("a prompt just sent is not held")
 	}
@@ -181,7 +181,7 @@ func TestIndexResizes(t *testing.T) {
 	now := time.Unix(1000, 0)
 	for i := range 1000 {
 		now = now.Add(time.Second)
-		ix.learn(chainOf(uint64(i), 10), 1, now, true)
+		ix.learn(chainOf(uint64(i), 10), 1, llmlb.Unknown, now, true)
 	}
 	before, _ := ix.entries()
 	ix.resize(4 << 20)

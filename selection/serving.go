@@ -113,15 +113,12 @@ func (s *serving) choose(upstreams reverseproxy.UpstreamPool, now time.Time) *re
 	c.Pool.Lock()
 	ch.addUpstreams(upstreams)
 	picked, v := ch.reserve()
-	var cache uint32
-	if v == Granted {
-		cache = picked.endpoint.CacheID()
-	}
+	kept := ch.keep(picked)
 	c.Pool.Unlock()
 	if v != Granted {
 		return nil
 	}
-	remember(c, s.index, cache, now)
+	kept.remember(c, s.index, now)
 	if s.own && c.Learn != nil {
 		// Nobody here will see the first token.
 		c.Learn(now)
@@ -135,7 +132,7 @@ func (ch *choice) addUpstreams(upstreams reverseproxy.UpstreamPool) {
 	for i, u := range upstreams {
 		st := seat{upstream: i, available: u.Available()}
 		if m := ch.settings.Member(u.Dial); m != nil {
-			st.endpoint, st.limit = ch.call.Pool.Living(m.Endpoint), m.MaxConcurrent
+			st.endpoint, st.member = ch.call.Pool.Living(m.Endpoint), m
 		} else {
 			st.endpoint = ch.call.Pool.Sight(u.Dial, ch.now)
 		}

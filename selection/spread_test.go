@@ -206,7 +206,7 @@ func TestTurnsStayAtHomeUnderLightLoad(t *testing.T) {
 				for len(busy) < 5 { // somebody else's calls, one or two at each
 					r = mix(r + 1)
 					c := w.grant(prompt(part{fmt.Sprint("other ", r), 200}))
-					c.SawFirstToken(w.now)
+					c.Lease.FirstToken()
 					busy = append(busy, c)
 				}
 				convs[conv] = append(convs[conv], part{fmt.Sprint("conversation ", conv, " turn ", turn), length})

@@ -114,12 +114,13 @@ func (w *world) grant(f llmlb.Features) *llmlb.Call {
 	return c
 }
 
-// serve sends a Call and has it answered whole at once. It returns where.
+// serve sends a Call and has it answered whole at once, by a server as fast as
+// one is assumed to be. It returns where.
 func (w *world) serve(f llmlb.Features) (address string, d llmlb.Decision) {
 	w.t.Helper()
 	c := w.grant(f)
 	address = where(c)
-	w.now = w.now.Add(50 * time.Millisecond)
+	w.now = w.now.Add(50*time.Millisecond + time.Duration(c.Lease.Uncached())*time.Second/llmlb.PriorSpeed)
 	c.SawFirstToken(w.now)
 	c.EndAttempt(w.now, llmlb.Served)
 	return address, c.Decision

@@ -1,0 +1,56 @@
+package selection
+
+import "github.com/caddy-llmlb/caddy-llmlb/llmlb"
+
+// record writes the choice down for GET /llmlb/explain: the seat picked and the
+// next best, then those that could not be taken. Under the pool's lock.
+func (ch *choice) record(picked *seat) {
+	c := ch.call
+	k := c.Pool.NextPick()
+	k.At, k.Settings, k.Decision = ch.now, ch.settings, c.Decision
+	k.Model, k.InputTokens, k.ExpectedOutput = c.Model, c.InputTokens, c.ExpectedOutput()
+	k.Attempt, k.Of = c.Attempts+1, len(ch.seats)
+	ch.note(&k.Candidates[0], picked)
+
+	// The best of the others, kept in order in a few places.
+	var best [len(k.Candidates) - 1]*seat
+	n := 0
+	for i := range ch.seats {
+		s := &ch.seats[i]
+		if s == picked || n == len(best) && !s.shownBefore(best[n-1]) {
+			continue
+		}
+		if n < len(best) {
+			n++
+		}
+		at := n - 1
+		for ; at > 0 && s.shownBefore(best[at-1]); at-- {
+			best[at] = best[at-1]
+		}
+		best[at] = s
+	}
+	for i, s := range best[:n] {
+		ch.note(&k.Candidates[1+i], s)
+	}
+	k.Kept = 1 + n
+}
+
+// shownBefore orders seats for people: those that could be taken by their cost,
+// then the others.
+func (s *seat) shownBefore(t *seat) bool {
+	if (s.barred == 0) != (t.barred == 0) {
+		return s.barred == 0
+	}
+	return s.cost < t.cost
+}
+
+func (ch *choice) note(to *llmlb.Candidate, s *seat) {
+	to.Name, to.Barred = s.endpoint.Name(), s.barred.String()
+	to.Warm, to.Home = s.warm, s.home
+	to.View = ch.view(s)
+	to.Endpoint, to.Member = nil, nil // would keep them alive
+	to.Speed, to.Floor, to.Delay, to.Cost = s.rate.Speed, s.rate.Floor, s.delay, s.cost
+	if to.Scores = len(ch.settings.Scorers); to.Scores > 0 {
+		to.Parts = s.parts
+	}
+}
