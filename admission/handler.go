@@ -246,6 +246,7 @@ func (h *Handler) admit(w http.ResponseWriter, r *http.Request, c *llmlb.Call) (
 	case err != nil:
 		return notAccepted(err), unread
 	}
+	c.Pool.Calibrate(c)
 	// A queue would wait here for the Call's turn, and ask again after Full.
 	switch selection.Grant(c, time.Now()) {
 	case selection.Full:
@@ -263,7 +264,10 @@ func (h *Handler) features(r *http.Request, c *llmlb.Call) (llmlb.Features, erro
 	if err != nil {
 		return llmlb.Features{}, err
 	}
-	o := request.Options{Seed: selection.BlockSeed(), AffinityKey: c.Settings.AffinityKey, AllowFields: h.allow}
+	o := request.Options{
+		Seed: selection.BlockSeed(), AffinityKey: c.Settings.AffinityKey,
+		Session: request.SessionOf(r.Header), AllowFields: h.allow,
+	}
 	return request.Read(request.APIOf(r.URL.Path), body, &o)
 }
 

@@ -6,13 +6,16 @@ import (
 )
 
 // stripped are request headers that no client may send on: our own answer's
-// names, which a log or an engine might believe, and those by which engines and
-// their side-cars are steered to a rank, a worker or a peer.
+// names, which a log or an engine might believe; the one that makes an engine
+// tell its load in the answer; and those by which engines and their side-cars are
+// steered to a rank, a worker or a peer.
 var stripped = []string{
 	"X-Llm-Endpoint",
 	"X-Llm-Decision",
 	"X-Llm-Matched-Tokens",
 	"X-Llm-Attempts",
+
+	"Endpoint-Load-Metrics-Format",
 
 	"X-Data-Parallel-Rank",
 	"X-Data-Parallel-Host-Port",

@@ -35,6 +35,11 @@ type Options struct {
 	// AffinityKey keys Features.Key. The same on all gateways of a pool.
 	AffinityKey uint64
 
+	// Session names the conversation by other means than the body: see
+	// [SessionOf]. It becomes the whole of Features.Key, unless the body has a
+	// prompt_cache_key, which is more precise.
+	Session string
+
 	// AllowFields names those of [SteeringFields] that clients may send.
 	// Default: none. Other names in it have no effect.
 	AllowFields map[string]bool
@@ -88,7 +93,7 @@ func Read(api string, body []byte, o *Options) (llmlb.Features, error) {
 
 	var c canon
 	c.start(o, r.promptLength(api))
-	r.seed(&c, f.Model)
+	r.seed(&c, f.Model, o.Session)
 	sequences := 1
 	if api == Chat {
 		r.chat(&c)
@@ -99,7 +104,7 @@ func Read(api string, body []byte, o *Options) (llmlb.Features, error) {
 
 	f.MaxOutputTokens = product(f.MaxOutputTokens, sequences)
 	f.InputTokens = max(1, c.ids+textTokens(c.bytes()-4*c.ids))
-	f.PromptBytes = c.bytes()
+	f.PromptBytes, f.TokenIDs = c.bytes(), c.ids
 	if len(c.blocks) > 0 {
 		f.Blocks = c.blocks
 	}
@@ -108,11 +113,15 @@ func Read(api string, body []byte, o *Options) (llmlb.Features, error) {
 }
 
 func opaque(api string, body []byte, o *Options) llmlb.Features {
+	head := body[:min(len(body), keyBytes)]
+	if o.Session != "" {
+		head = []byte(o.Session)
+	}
 	return llmlb.Features{
 		API:         api,
 		Opaque:      true,
 		InputTokens: max(1, textTokens(len(body))),
-		Key:         xxh3.HashSeed(body[:min(len(body), keyBytes)], o.AffinityKey),
+		Key:         xxh3.HashSeed(head, o.AffinityKey),
 	}
 }
 

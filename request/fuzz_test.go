@@ -132,7 +132,7 @@ func compare(t *testing.T, api string, body []byte, got llmlb.Features, err erro
 		limit = keyBytes
 		kind, sequences = s.completions(m)
 	}
-	want.PromptBytes = len(s.text)
+	want.PromptBytes, want.TokenIDs = len(s.text), s.ids
 	want.InputTokens = max(1, s.ids+(len(s.text)-4*s.ids+3)/4)
 	want.Blocks, _ = s.hash(testOptions.Seed, len(s.text), len(s.folds))
 	want.Key = s.key(testOptions.AffinityKey, limit)

@@ -160,8 +160,9 @@ func (r *reading) promptLength(api string) (n int) {
 }
 
 // seed puts in front of the prompt what keeps caches apart: model, adapter and
-// salt. A prompt_cache_key becomes the whole conversation key.
-func (r *reading) seed(c *canon, model string) {
+// salt. A prompt_cache_key, or else the session, becomes the whole conversation
+// key.
+func (r *reading) seed(c *canon, model, session string) {
 	var buf [128]byte
 	c.fold(foldModel, append(buf[:0], model...))
 	for _, part := range [...]struct {
@@ -179,6 +180,9 @@ func (r *reading) seed(c *canon, model string) {
 	}
 	if v := r.at[fieldPromptCacheKey]; isString(r.b, v) && v.hi-v.lo > 2 {
 		c.key = mix(c.key, foldSession, 0, inner(r.b, v))
+		c.keyOpen = false
+	} else if session != "" {
+		c.key = mix(c.key, foldSession, 0, []byte(session))
 		c.keyOpen = false
 	}
 }

@@ -52,12 +52,14 @@ func (p *Policy) read(r *http.Request, c *llmlb.Call) {
 	}
 	c.Body = body
 	f, err := request.Read(api, body, &request.Options{
-		Seed: BlockSeed(), AffinityKey: c.Settings.AffinityKey, AllowFields: steering,
+		Seed: BlockSeed(), AffinityKey: c.Settings.AffinityKey,
+		Session: request.SessionOf(r.Header), AllowFields: steering,
 	})
 	if err != nil {
 		f = opaque(api, body, int64(len(body)), c.Settings)
 	}
 	c.Features = f
+	c.Pool.Calibrate(c)
 }
 
 // steering lets through what only the admission handler refuses.
