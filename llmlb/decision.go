@@ -14,10 +14,11 @@ const (
 	ReasonSpillLoad           // computing the prefix again elsewhere is predicted to be faster
 	ReasonCold                // no endpoint holds a useful prefix
 	ReasonOnly                // no other endpoint could be used
+	ReasonPolicy              // a policy of Caddy's own chose it
 	reasons
 )
 
-var reasonNames = [reasons]string{"none", "warm", "spill:waiting", "spill:ttft", "spill:load", "cold", "only"}
+var reasonNames = [reasons]string{"none", "warm", "spill:waiting", "spill:ttft", "spill:load", "cold", "only", "policy"}
 
 // String returns the word used in headers, logs and as a metric label.
 func (r Reason) String() string {

@@ -50,10 +50,14 @@ type ScorerStatus struct {
 // CandidateStatus is one endpoint of a PickStatus.
 type CandidateStatus struct {
 	Endpoint string `json:"endpoint"`
-	Barred   string `json:"barred,omitempty"` // why it could not be taken
-	Warm     bool   `json:"warm,omitempty"`
-	Home     bool   `json:"home,omitempty"` // where the conversation's key falls
-	Blind    bool   `json:"blind,omitempty"`
+
+	// Barred is why it could not be taken. One that has a prediction all the
+	// same could be: nothing better was left, so that this was waived.
+	Barred string `json:"barred,omitempty"`
+
+	Warm  bool `json:"warm,omitempty"`
+	Home  bool `json:"home,omitempty"` // where the conversation's key falls
+	Blind bool `json:"blind,omitempty"`
 
 	Matched  int `json:"matched_tokens"`
 	Uncached int `json:"uncached_tokens"`
@@ -139,7 +143,10 @@ func (c *Candidate) status(k *Pick) CandidateStatus {
 		st.RecentTTFT = known(c.RecentTTFT * 1000)
 	}
 	switch {
-	case c.Barred != "":
+	case c.Predicted <= 0: // it was not compared with the others
+		if c.Barred == "" && c.Blind {
+			st.Barred = fairShare
+		}
 	case len(k.Settings.Scorers) > 0:
 		st.Score = finite(1 - c.Cost)
 		st.Parts = make(map[string]float64, c.Scores)
@@ -151,6 +158,10 @@ func (c *Candidate) status(k *Pick) CandidateStatus {
 	}
 	return st
 }
+
+// fairShare says of a blind endpoint that it has as many calls as it may have
+// until there are numbers.
+const fairShare = "no numbers, and has its share"
 
 // predicted is a number that is never 0 where it was worked out.
 func predicted(x float64) *float64 {

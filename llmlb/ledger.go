@@ -9,8 +9,13 @@ import "time"
 // The zero value is an endpoint about which nothing is known and to which
 // nothing was sent. All methods run under the pool's lock.
 type Ledger struct {
-	own  account
-	peak peak
+	own account
+
+	// peak is the most calls we held at any moment of the window that a scrape
+	// begins, or a header where there are no scrapes; past is that of the window
+	// before.
+	peak, past peak
+	since      time.Time // when the window began
 
 	// sent counts own calls that went out since the last scrape ended, which
 	// that scrape therefore cannot have seen.
@@ -18,8 +23,9 @@ type Ledger struct {
 
 	phantom phantom
 
-	signals Signals // the last that told load
-	scraped bool    // signals is real
+	signals Signals   // the last that told load
+	scraped bool      // signals is real
+	pageAt  time.Time // when the last scrape ended
 
 	foreignWaiting float64
 	foreignRunning float64
@@ -44,10 +50,14 @@ type account struct {
 	outputTokens  int // expected output tokens of all open calls
 }
 
-// peak is the most calls we held at any moment since the last scrape ended.
+// peak is the most calls we held at any moment of a window of time.
 type peak struct {
 	prefill int // without a first token
 	calls   int // all
+}
+
+func (p peak) or(q peak) peak {
+	return peak{prefill: max(p.prefill, q.prefill), calls: max(p.calls, q.calls)}
 }
 
 func (a *account) calls() int { return a.prefillCalls + a.decodeCalls }
@@ -97,12 +107,28 @@ func (l *Ledger) release(phase Phase, uncached, output int) {
 	l.own.outputTokens -= output
 }
 
-// raisePeak keeps the most we held at any moment since the last scrape ended.
-// A scrape's numbers were taken at some moment in between, so subtracting the
-// peak never counts our own work twice; at worst it hides a little of others'.
+// raisePeak keeps the most we held at any moment since the window began. A
+// scrape's numbers were taken at some moment in it, so subtracting the peak never
+// counts our own work twice; at worst it hides a little of others'.
 func (l *Ledger) raisePeak() {
-	l.peak.prefill = max(l.peak.prefill, l.own.prefillCalls)
-	l.peak.calls = max(l.peak.calls, l.own.calls())
+	l.peak = l.peak.or(peak{prefill: l.own.prefillCalls, calls: l.own.calls()})
+}
+
+// nextWindow begins another window.
+func (l *Ledger) nextWindow(now time.Time) {
+	l.past, l.peak, l.since = l.peak, peak{}, now
+	l.raisePeak()
+}
+
+// otherWaiting and otherRunning take in what an engine counts, of which we sent
+// as much as held.
+func (l *Ledger) otherWaiting(waiting float64, held peak) {
+	l.foreignWaiting = max(0, waiting-float64(held.prefill))
+}
+
+func (l *Ledger) otherRunning(running float64, held peak) {
+	// All own calls count here: one that prefills is in the batch already.
+	l.foreignRunning = max(0, running-float64(held.calls))
 }
 
 // observe takes in one scrape and reports whether the engine has restarted
@@ -119,21 +145,22 @@ func (l *Ledger) observe(s Signals) (restarted bool) {
 			l.derive(&s)
 		}
 	}
-	waiting, running := max(0, s.Waiting), max(0, s.Running)
-	l.foreignWaiting = max(0, waiting-float64(l.peak.prefill))
-	// All own calls count here: one that prefills is in the batch already.
-	l.foreignRunning = max(0, running-float64(l.peak.calls))
-	l.signals, l.scraped = s, true
+	held := l.peak
+	if l.since.After(l.pageAt) { // begun by a header, perhaps after the page was written
+		held = held.or(l.past)
+	}
+	l.otherWaiting(s.Waiting, held)
+	l.otherRunning(s.Running, held)
+	l.signals, l.scraped, l.pageAt = s, true, s.At
 	l.sent = 0
-	l.peak = peak{}
-	l.raisePeak()
+	l.nextWindow(s.At)
 	return restarted
 }
 
 // derive computes what only the change of counters between two scrapes tells.
 func (l *Ledger) derive(s *Signals) {
 	old := &l.signals
-	dt := s.At.Sub(old.At).Seconds()
+	dt := s.At.Sub(l.pageAt).Seconds() // a header may have renewed old.At
 	if dt > 0 && s.GenerationTokens >= 0 && old.GenerationTokens >= 0 {
 		l.tokensPerSecond = (s.GenerationTokens - old.GenerationTokens) / dt
 	}

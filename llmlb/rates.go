@@ -75,9 +75,10 @@ type rates struct {
 // the same: from one first token to the next is what the next one's prompt took.
 // Only a prompt that met an idle engine shows the floor as well.
 func (r *rates) prompt(start, now time.Time, uncached, ahead int, others float64) {
-	from := start
+	from, alone := start, ahead == 0 && others == 0
 	if r.lastFirst.After(start) {
-		from = r.lastFirst
+		// What stood before it, or has overtaken it, was computed until then.
+		from, alone = r.lastFirst, false
 	}
 	r.lastFirst = now
 	took := max(0, now.Sub(from).Seconds())
@@ -88,15 +89,17 @@ func (r *rates) prompt(start, now time.Time, uncached, ahead int, others float64
 	}
 	known := r.rate()
 	compute := tokens / known.Speed
-	if ahead == 0 && others == 0 {
+	if alone {
 		took = min(took, outlier*(known.Floor+compute))
-		r.learnFloor(took - compute)
+		r.learnFloor(took-compute, compute)
 		if compute < known.Floor/2 {
 			return // says next to nothing of the speed
 		}
 		took = max(0, took-r.floor)
 	} else if r.samples >= enoughSamples {
-		took = min(took, outlier*compute+known.Floor)
+		// What was ahead may have been computed in the same step and be told of
+		// after it, in no time: the two together are right.
+		took = min(took, outlier*(tokens+float64(ahead))/known.Speed+known.Floor)
 	}
 	r.tokens = r.tokens*rateMemory + tokens
 	r.seconds = r.seconds*rateMemory + took
@@ -104,7 +107,13 @@ func (r *rates) prompt(start, now time.Time, uncached, ahead int, others float64
 	r.at = now
 }
 
-func (r *rates) learnFloor(rest float64) {
+// learnFloor takes in what was left of a time to first token besides computing.
+// Of a long prompt that is the error of the speed more than anything else, and a
+// floor that took it all would never let the speed come right.
+// learnFloor takes in what was left of a time to first token besides computing.
+// Of a long prompt that is the error of the speed more than anything else, and a
+// floor that took it all would never let the speed come right.
+func (r *rates) learnFloor(rest, compute float64) {
 	if r.floor == 0 {
 		r.floor = PriorFloor
 	}
@@ -112,7 +121,8 @@ func (r *rates) learnFloor(rest float64) {
 	if rest < r.floor {
 		step = floorDown
 	}
-	r.floor = max(minFloor, r.floor+step*(rest-r.floor))
+	share := PriorFloor / (PriorFloor + compute)
+	r.floor = max(minFloor, r.floor+step*share*share*(rest-r.floor))
 }
 
 // stream takes in the inter-token latency of one answer.

@@ -20,7 +20,7 @@ type body struct {
 	ctx      context.Context // the client's
 	observer observer        // nil when the answer is not one that we read
 	outcome  llmlb.Outcome   // by the status alone
-	waiting  bool            // for the first token of a stream
+	stream   bool            // the observer reads events
 	ended    bool
 }
 
@@ -29,15 +29,23 @@ func (b *body) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if n > 0 && b.observer != nil {
 		b.observer.observe(p[:n])
-		if b.waiting && b.observer.told().token {
-			b.waiting = false
-			b.attempt.call.SawFirstToken(time.Now())
+		if n := b.observer.told().tokens; b.stream && n > b.attempt.call.TokenEvents {
+			b.sawTokens(n, time.Now())
 		}
 	}
 	if err != nil {
 		b.end(err)
 	}
 	return n, err
+}
+
+// sawTokens notes that the stream now has so many events with a token.
+func (b *body) sawTokens(n int, now time.Time) {
+	c := b.attempt.call
+	if c.TokenEvents == 0 {
+		c.SawFirstToken(now)
+	}
+	c.LastToken, c.TokenEvents = now, n
 }
 
 // errGivenUp stands for a body that was closed before its end: nobody could

@@ -15,7 +15,8 @@
 // marker; that never changes, delays or reorders a byte and keeps a fixed few
 // hundred bytes per stream. It sends a request again, once and to the same
 // endpoint, when the kept-alive connection it went out on turns out to have
-// been closed before (see stale.go).
+// been closed before (see stale.go). With orca on it asks the engine for its load
+// in the answer's head, and keeps that from the client (see orca.go).
 //
 // # What survives a reload
 //

@@ -9,7 +9,7 @@ import (
 
 // facts is what an answer has told so far.
 type facts struct {
-	token      bool // something was generated
+	tokens     int  // events, or answers, in which something was generated
 	done       bool // data: [DONE]
 	finished   bool // a finish_reason
 	failed     bool // an error object, in a stream that began as a success

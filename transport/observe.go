@@ -69,7 +69,10 @@ func (o *eventStream) observe(b []byte) {
 			continue
 		}
 		// Between two events.
-		if n := o.pattern.skip(b); n > 0 {
+		if n, text := o.pattern.skip(b); n > 0 {
+			if text > 0 {
+				o.facts.tokens++
+			}
 			b = b[n:]
 			continue
 		}
@@ -79,9 +82,9 @@ func (o *eventStream) observe(b []byte) {
 			b = b[o.step(b):]
 			continue
 		}
-		o.scan.texts = 0
+		o.scan.texts, o.scan.other = 0, false
 		o.steps(event)
-		if o.facts.token && o.scan.texts == 1 {
+		if o.facts.tokens > 0 && o.scan.texts == 1 && !o.scan.other {
 			o.pattern.learn(event, len(dataField)+o.scan.from, len(dataField)+o.scan.to)
 		}
 		b = b[len(event):]
@@ -177,28 +180,29 @@ const maxPattern = 512
 
 // pattern is an event around the one string of generated text in it. The events
 // of a long answer differ in nothing else, so most are passed over with two
-// comparisons: whatever the first of them said, the next would only repeat.
+// comparisons: whatever the first of them said, the next would only repeat. Only
+// whether there is a token in it depends on the text, which may be empty.
 type pattern struct {
 	bytes      [maxPattern]byte
 	head, tail int // lengths; the tail follows the head
 }
 
 // skip returns the length of the event that b begins with if it follows the
-// pattern, otherwise 0.
-func (p *pattern) skip(b []byte) int {
+// pattern, and that of the text in it; otherwise 0.
+func (p *pattern) skip(b []byte) (event, text int) {
 	if p.head == 0 || !bytes.HasPrefix(b, p.bytes[:p.head]) {
-		return 0
+		return 0, 0
 	}
 	i := p.head
 	for ; i < len(b) && b[i] != '"'; i++ {
 		if b[i] == '\\' || b[i] < ' ' {
-			return 0
+			return 0, 0
 		}
 	}
 	if !bytes.HasPrefix(b[i:], p.bytes[p.head:p.head+p.tail]) {
-		return 0
+		return 0, 0
 	}
-	return i + p.tail
+	return i + p.tail, i - p.head
 }
 
 // learn makes a pattern of the event, whose generated text is at from to to.

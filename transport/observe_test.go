@@ -31,6 +31,11 @@ func chunk(delta string) string {
 	return `{"choices":[{"index":0,"delta":` + delta + `,"finish_reason":null}]}`
 }
 
+// beside is a chunk with a tool call beside the content.
+func beside(content string) string {
+	return chunk(`{"content":` + content + `,"tool_calls":[{"index":0}]}`)
+}
+
 func observed(stream string) facts {
 	o := newEventStream()
 	o.observe([]byte(stream))
@@ -88,8 +93,47 @@ func TestFirstTokenIsTheFirstGeneratedThing(t *testing.T) {
 		{"after deep nesting", events(`{"x":` + strings.Repeat("[", 5000) + strings.Repeat("]", 5000) + `,"choices":[{"delta":{"content":"x"}}]}`), true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if got := observed(test.stream).token; got != test.want {
+			if got := observed(test.stream).tokens > 0; got != test.want {
 				t.Errorf("token seen: %v, want %v", got, test.want)
+			}
+		})
+	}
+}
+
+// The time between tokens is counted in events with a token, also where most are
+// passed over as like the one before.
+func TestEventsWithATokenAreCounted(t *testing.T) {
+	empty := strings.Replace(hello, "Hello", "", 1)
+	for _, test := range []struct {
+		name, stream string
+		want         int
+	}{
+		{"none", ": ping\n\n" + events(role, stop, counted, "[DONE]"), 0},
+		{"one", events(role, hello, stop, counted, "[DONE]"), 1},
+		{"many alike", events(hello, hello, hello, hello), 4},
+		{"empty ones between", events(hello, hello, empty, hello, empty, empty), 3},
+		{"empty ones before", events(empty, empty, hello, empty, hello), 2},
+		{"an escape between", events(hello, hello, chunk(`{"content":"\n"}`), hello), 4},
+		{"a comment and usage between", events(hello, counted) + ": ping\n\n" + events(hello, counted), 2},
+		{"a change to tool calls", events(hello, hello, beside("null"), beside("null"), beside(`""`), beside(`""`), beside(`""`), hello), 8},
+		{"two choices in an event", events(`{"choices":[{"text":"a"},{"text":"b"}]}`), 1},
+		{"two strings in an event", events(chunk(`{"content":"a","reasoning":"b"}`)), 1},
+		{"reasoning, then content", events(chunk(`{"reasoning_content":"a"}`), chunk(`{"reasoning_content":"b"}`), hello, hello), 4},
+		{"completions", events(`{"choices":[{"text":"a"}]}`, `{"choices":[{"text":"b"}]}`, `{"choices":[{"text":""}]}`, `{"choices":[{"text":"c"}]}`), 3},
+		{"CRLF", strings.ReplaceAll(events(role, hello, empty, hello, counted), "\n", "\r\n"), 2},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if got := observed(test.stream).tokens; got != test.want {
+				t.Errorf("at once: %d, want %d", got, test.want)
+			}
+			for size := 1; size < 300; size = 2*size + 1 {
+				o := newEventStream()
+				for i := 0; i < len(test.stream); i += size {
+					o.observe([]byte(test.stream[i:min(i+size, len(test.stream))]))
+				}
+				if o.facts.tokens != test.want {
+					t.Errorf("in pieces of %d: %d, want %d", size, o.facts.tokens, test.want)
+				}
 			}
 		})
 	}
@@ -119,13 +163,13 @@ func TestUsageIsFoundWhereverEnginesPutIt(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			got := observed(events(role, test.data, "[DONE]"))
-			got.token, got.done, got.finished = false, false, false
+			got.tokens, got.done, got.finished = 0, false, false
 			if got != test.want {
 				t.Errorf("in a stream: %+v, want %+v", got, test.want)
 			}
 			whole := newWholeJSON()
 			whole.observe([]byte(test.data))
-			whole.facts.token, whole.facts.finished = false, false
+			whole.facts.tokens, whole.facts.finished = 0, false
 			if whole.facts != test.want {
 				t.Errorf("in a whole answer: %+v, want %+v", whole.facts, test.want)
 			}
@@ -176,7 +220,7 @@ func piecewise(o observer, b []byte, cuts *rand.Rand) (known int) {
 		n := min(len(b)-i, 1+cuts.IntN(40))
 		o.observe(b[i : i+n])
 		i += n
-		if known < 0 && o.told().token {
+		if known < 0 && o.told().tokens > 0 {
 			known = i
 		}
 	}
@@ -184,8 +228,8 @@ func piecewise(o observer, b []byte, cuts *rand.Rand) (known int) {
 }
 
 // oracle reads a stream the slow way: split, decode, look.
-func oracle(stream string) (tokens bool, f facts) {
-	f = newFacts()
+func oracle(stream string) facts {
+	f := newFacts()
 	for event := range strings.SplitSeq(stream, "\n\n") {
 		data := strings.TrimPrefix(event, "data: ")
 		if data == "[DONE]" {
@@ -209,9 +253,13 @@ func oracle(stream string) (tokens bool, f facts) {
 		if json.Unmarshal([]byte(data), &c) != nil {
 			continue
 		}
+		token := false
 		for _, choice := range c.Choices {
-			f.token = f.token || choice.Text != "" || choice.Delta["content"] != nil && choice.Delta["content"] != ""
+			token = token || choice.Text != "" || choice.Delta["content"] != nil && choice.Delta["content"] != ""
 			f.finished = f.finished || choice.Finish != nil
+		}
+		if token {
+			f.tokens++
 		}
 		if c.Usage != nil {
 			f.prompt, f.output = c.Usage.Prompt, c.Usage.Output
@@ -220,7 +268,7 @@ func oracle(stream string) (tokens bool, f facts) {
 			}
 		}
 	}
-	return f.token, f
+	return f
 }
 
 // However the network cuts a stream, and whatever the model says in it, the
@@ -230,7 +278,7 @@ func TestObserverAgreesWithDecoder(t *testing.T) {
 	texts := []string{"", "a", `"usage":{"prompt_tokens":1}`, "\n\ndata: [DONE]\n\n", `\`, `\"`, "é\u2028😀", strings.Repeat("long ", 3000), `"finish_reason":"stop"`, "}]}"}
 	for range 300 {
 		var data []string
-		for range 1 + random.IntN(8) {
+		for range 1 + random.IntN(12) {
 			text, _ := json.Marshal(texts[random.IntN(len(texts))])
 			switch random.IntN(6) {
 			case 0:
@@ -244,7 +292,7 @@ func TestObserverAgreesWithDecoder(t *testing.T) {
 			}
 		}
 		stream := events(data...)
-		_, want := oracle(stream)
+		want := oracle(stream)
 		if got := observed(stream); got != want {
 			t.Fatalf("at once: %+v, want %+v, of\n%s", got, want, stream)
 		}
@@ -263,6 +311,7 @@ func FuzzObserve(f *testing.F) {
 	f.Add([]byte("data: {\"choices\":[{\"delta\":{\"content\":\"\\u0041\\\"\"}}]}\r\n\r\ndata:[DONE]"), uint64(2))
 	f.Add([]byte(events(hello, hello)+"data: "+hello+"\n"+"data: "+stop+"\n\n"), uint64(3))
 	f.Add([]byte(events(chunk(`{"content":""}`), chunk(`{"content":"a"}`), chunk(`{"content":"b"}`), chunk(`{"content":"b\"}`), stop)), uint64(5))
+	f.Add([]byte(events(beside(`""`), beside(`""`), beside(`"a"`), hello, chunk(`{"content":""}`), hello, hello, role, role)), uint64(6))
 	f.Add([]byte(strings.Repeat("[{", 50)+"\"usage\":{\"prompt_tokens\":1"), uint64(4))
 	f.Fuzz(func(t *testing.T, b []byte, seed uint64) {
 		kept := bytes.Clone(b)
@@ -275,7 +324,7 @@ func FuzzObserve(f *testing.F) {
 			exact := -1
 			for i := range b {
 				bytewise.observe(b[i : i+1])
-				if exact < 0 && bytewise.told().token {
+				if exact < 0 && bytewise.told().tokens > 0 {
 					exact = i + 1
 				}
 			}

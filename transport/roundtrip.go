@@ -21,6 +21,7 @@ type attempt struct {
 	call     *llmlb.Call
 	endpoint *llmlb.Endpoint
 	observed bool // the answer is one of those we can read
+	orca     bool // the engine may tell its load in the answer's head
 	due      *time.Timer
 }
 
@@ -38,9 +39,10 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if a.endpoint == nil {
 		return t.HTTPTransport.RoundTrip(req)
 	}
-	call.Status = 0
+	forget(call)
 	a.note(req)
 	a.observed = call.API != "" && req.Method == http.MethodPost
+	a.orca = call.Settings != nil && call.Settings.ORCA
 	a.expect()
 
 	// The request belongs to the proxy loop, which may use it again.
@@ -49,6 +51,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		// Explicit, or net/http would ask for gzip by itself.
 		req.Header["Accept-Encoding"] = []string{"identity"}
 	}
+	a.askLoad(req)
 	resp, err := a.send(req)
 	if err != nil {
 		return nil, err
@@ -57,6 +60,14 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	// has shown a first event.
 	a.answered(req, resp)
 	return resp, nil
+}
+
+// forget makes the Call ready for another attempt: what the answer of the one
+// before has told was that answer's.
+func forget(c *llmlb.Call) {
+	c.Status = 0
+	c.FirstToken, c.LastToken, c.TokenEvents = time.Time{}, time.Time{}, 0
+	c.PromptTokens, c.CachedTokens, c.OutputTokens = llmlb.Unknown, llmlb.Unknown, llmlb.Unknown
 }
 
 // endpointOf is where the request goes: the endpoint reserved, or, for requests
@@ -181,6 +192,7 @@ const (
 func (a *attempt) answered(req *http.Request, resp *http.Response) {
 	c := a.call
 	c.Status = resp.StatusCode
+	a.hearLoad(resp.Header)
 	if a.t.Headers != off {
 		resp.Header.Set(headerEndpoint, a.endpoint.Name())
 		if c.Lease != nil {
@@ -197,7 +209,7 @@ func (a *attempt) answered(req *http.Request, resp *http.Response) {
 		return // the connection is the client's now
 	}
 	b := &body{ReadCloser: resp.Body, attempt: a, ctx: req.Context(), outcome: outcome, observer: a.observerFor(resp)}
-	_, b.waiting = b.observer.(*eventStream)
+	_, b.stream = b.observer.(*eventStream)
 	resp.Body = b
 }
 

@@ -113,6 +113,8 @@ type scanner struct {
 	wantKey bool // the next string is a member's name
 	isKey   bool // the current string is
 	escaped bool // the next byte belongs to an escape
+	spoke   bool // something generated was seen in this object
+	other   bool // and it was no string by itself; see texts
 	depth   int
 	levels  [maxLevels + 1]level
 	slot    place // of the value that comes next
@@ -133,7 +135,7 @@ type level struct {
 
 // reset makes the scanner ready for the next object.
 func (s *scanner) reset() {
-	s.mode, s.wantKey, s.escaped, s.depth, s.slot = between, false, false, 0, root
+	s.mode, s.wantKey, s.escaped, s.depth, s.slot, s.spoke = between, false, false, 0, root, false
 }
 
 func (s *scanner) scan(b []byte) {
@@ -187,10 +189,19 @@ func (s *scanner) scan(b []byte) {
 // small, is something the model generated.
 func (s *scanner) value() {
 	if 0 < s.depth && s.depth <= maxLevels && s.levels[s.depth].place == token {
-		s.facts.token = true
+		s.other = true
+		s.generated()
 	}
 	if s.slot == failure && s.depth == 1 {
 		s.facts.failed = true
+	}
+}
+
+// generated counts the object as one with a token, however many are in it.
+func (s *scanner) generated() {
+	if !s.spoke {
+		s.spoke = true
+		s.facts.tokens++
 	}
 }
 
@@ -275,7 +286,7 @@ func (s *scanner) content(p []byte) {
 	if !s.isKey {
 		switch s.slot {
 		case token:
-			s.facts.token = true
+			s.generated()
 			return
 		case finish:
 			s.facts.finished = true
