@@ -128,6 +128,7 @@ func TestUpgrades(t *testing.T) {
 	if line, err := r.ReadString('\n'); err != nil || line != "echo hello\n" {
 		t.Errorf("through the socket came %q, %v", line, err)
 	}
+	_, _ = io.Copy(io.Discard, r) // until the tunnel is gone: Caddy writes to those it finds open when it stops
 	_ = conn.Close()
 	for _, up := range []string{"h2c", "h2c\r\nUpgrade: websocket", "websocket, h2c"} {
 		resp, _ := g.raw("GET /v1/models HTTP/1.1\r\nHost: x\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: " + up + "\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n\r\n")
