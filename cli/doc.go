@@ -3,8 +3,9 @@
 //
 // # Who calls it
 //
-// Nobody: Caddy runs the commands that init registers. FormatTable is exported
-// for whatever else wants to show a pool as the command does.
+// Nobody: Caddy runs the commands that init registers. FormatTable,
+// FormatRates and FormatPicks are exported for whatever else wants to show a
+// pool or its choices as the commands do.
 package cli
 
 import (
@@ -13,4 +14,5 @@ import (
 
 func init() {
 	caddycmd.RegisterCommand(poolCommand)
+	caddycmd.RegisterCommand(explainCommand)
 }

@@ -11,11 +11,13 @@ import (
 	"time"
 
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
+	"github.com/spf13/cobra"
 )
 
 const (
-	// poolsPath is where package health's admin module answers.
-	poolsPath = "/llmlb/pools"
+	// poolsPath and explainPath are where package health's admin module answers.
+	poolsPath   = "/llmlb/pools"
+	explainPath = "/llmlb/explain"
 
 	// patience bounds one question to the admin API, which answers from memory.
 	patience = 10 * time.Second
@@ -24,6 +26,14 @@ const (
 	// about half a megabyte.
 	maxAnswer = 32 << 20
 )
+
+// addressFlags adds the flags that adminAddress goes by.
+func addressFlags(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.String("address", "", "Address of the admin API, if not the default")
+	flags.StringP("config", "c", "", "Configuration file that says where the admin API is")
+	flags.StringP("adapter", "a", "", "Name of config adapter to apply (when --config is used)")
+}
 
 // adminAddress returns where the running Caddy takes questions: at the address
 // given, or where the configuration file says, or at Caddy's default. A
@@ -52,9 +62,9 @@ func adminAddress(address, configFile, adapter string) (string, error) {
 	return caddycmd.DetermineAdminAPIAddress("", config, configFile, adapter)
 }
 
-// fetchPools asks the admin API at the address for the pools and returns its
-// JSON. The errors say what to do about them.
-func fetchPools(ctx context.Context, address string) ([]byte, error) {
+// fetch asks the admin API at the address for the path, with its query if it has
+// one, and returns the JSON. The errors say what to do about them.
+func fetch(ctx context.Context, address, path string) ([]byte, error) {
 	type answer struct {
 		body []byte
 		err  error
@@ -63,7 +73,7 @@ func fetchPools(ctx context.Context, address string) ([]byte, error) {
 	// question runs beside us and may be left behind.
 	done := make(chan answer, 1)
 	go func() {
-		body, err := ask(address)
+		body, err := ask(address, path)
 		done <- answer{body, err}
 	}()
 	ctx, cancel := context.WithTimeout(ctx, patience)
@@ -79,18 +89,10 @@ func fetchPools(ctx context.Context, address string) ([]byte, error) {
 	}
 }
 
-func ask(address string) ([]byte, error) {
-	resp, err := caddycmd.AdminAPIRequest(address, http.MethodGet, poolsPath, nil, nil)
+func ask(address, path string) ([]byte, error) {
+	resp, err := caddycmd.AdminAPIRequest(address, http.MethodGet, path, nil, nil)
 	if err != nil {
-		// AdminAPIRequest tells a status only in its text.
-		if strings.Contains(err.Error(), "HTTP 404") {
-			return nil, fmt.Errorf("the Caddy at %s has no %s: it was built without this module", address, poolsPath)
-		}
-		if strings.HasPrefix(err.Error(), "caddy responded with error") {
-			return nil, fmt.Errorf("asking the admin API at %s: %w", address, err)
-		}
-		return nil, fmt.Errorf("asking the admin API at %s: %w; is Caddy running there? "+
-			"--address names another place, --config the file it was started with", address, err)
+		return nil, refused(address, path, err)
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
@@ -98,4 +100,30 @@ func ask(address string) ([]byte, error) {
 		return nil, fmt.Errorf("reading the answer of the admin API at %s: %w", address, err)
 	}
 	return body, nil
+}
+
+// refused says what an error of AdminAPIRequest means, which tells a status and
+// the admin API's message only in its text.
+func refused(address, path string, err error) error {
+	path, _, _ = strings.Cut(path, "?")
+	text, answered := strings.CutPrefix(err.Error(), "caddy responded with error: ")
+	if !answered {
+		return fmt.Errorf("asking the admin API at %s: %w; is Caddy running there? "+
+			"--address names another place, --config the file it was started with", address, err)
+	}
+	status, body, _ := strings.Cut(text, ": ")
+	var told struct {
+		Error string `json:"error"`
+	}
+	_ = json.Unmarshal([]byte(body), &told) // what is not JSON tells nothing
+	switch {
+	case status == "HTTP 404" && strings.HasPrefix(told.Error, "no such resource"):
+		return fmt.Errorf("the Caddy at %s has no %s: it runs an older version of this module", address, path)
+	case status == "HTTP 404" && strings.HasPrefix(told.Error, "there is no "), status == "HTTP 400" && told.Error != "":
+		return errors.New(told.Error)
+	case status == "HTTP 404":
+		return fmt.Errorf("the Caddy at %s has no %s: it was built without this module", address, path)
+	default:
+		return fmt.Errorf("asking the admin API at %s: %w", address, err)
+	}
 }

@@ -22,7 +22,7 @@ import (
 
 var poolCommand = caddycmd.Command{
 	Name:  "llm-pool",
-	Usage: "[--pool <name>] [--watch[=<interval>]] [--json] [--address <interface>] [--config <path> [--adapter <name>]]",
+	Usage: "[--pool <name>] [--rates] [--watch[=<interval>]] [--json] [--address <interface>] [--config <path> [--adapter <name>]]",
 	Short: "Shows the LLM servers behind a running Caddy and their load",
 	Long: `
 Prints one row per inference server: what its engine reported last (running,
@@ -31,6 +31,13 @@ token, its state, and why it is in that state. "–" stands for what is not know
 
 The numbers come from the admin API of the running Caddy, localhost:2019 unless
 --address or the admin option of the --config file says otherwise.
+
+--rates prints a second table of what the gateway has learned of each server from
+its own calls: prompt tokens computed a second, time between two tokens, time to
+first token of a short prompt (floor), the time to first token predicted for a
+prompt of the usual length, how many first tokens taught it, open calls and their
+tokens, and the share of attempts that failed lately. Below it stands what was
+learned of each model.
 
 --watch prints the table again every second, or at the interval given, until it
 is interrupted. On a terminal each table replaces the one before; elsewhere they
@@ -41,12 +48,11 @@ follow one another, each under a line with the time.
 	CobraFunc: func(cmd *cobra.Command) {
 		flags := cmd.Flags()
 		flags.StringP("pool", "p", "", "Show this pool only")
+		flags.Bool("rates", false, "Show what was learned of servers and models, too")
 		flags.DurationP("watch", "w", 0, "Print again at this interval until interrupted")
 		flags.Lookup("watch").NoOptDefVal = "1s"
 		flags.Bool("json", false, "Print JSON instead of a table")
-		flags.String("address", "", "Address of the admin API, if not the default")
-		flags.StringP("config", "c", "", "Configuration file that says where the admin API is")
-		flags.StringP("adapter", "a", "", "Name of config adapter to apply (when --config is used)")
+		addressFlags(cmd)
 		cmd.RunE = caddycmd.WrapCommandFuncForCobra(runPool)
 	},
 }
@@ -60,8 +66,9 @@ func runPool(fl caddycmd.Flags) (int, error) {
 		return caddy.ExitCodeFailedStartup, fmt.Errorf("finding the admin API: %w", err)
 	}
 	v := view{
-		fetch:  func(ctx context.Context) ([]byte, error) { return fetchPools(ctx, address) },
+		fetch:  func(ctx context.Context) ([]byte, error) { return fetch(ctx, address, poolsPath) },
 		pool:   fl.String("pool"),
+		rates:  fl.Bool("rates"),
 		asJSON: fl.Bool("json"),
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -85,6 +92,7 @@ func runPool(fl caddycmd.Flags) (int, error) {
 type view struct {
 	fetch  func(context.Context) ([]byte, error)
 	pool   string // "" shows all
+	rates  bool   // show what was learned, too
 	asJSON bool
 }
 
@@ -113,6 +121,9 @@ func (v *view) show(ctx context.Context, w io.Writer) error {
 		enc := json.NewEncoder(w)
 		enc.SetIndent("", "  ")
 		return enc.Encode(raw)
+	}
+	if v.rates {
+		return FormatRates(w, pools)
 	}
 	return FormatTable(w, pools)
 }

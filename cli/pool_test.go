@@ -47,7 +47,7 @@ func encoded(t *testing.T, pools ...llmlb.PoolStatus) string {
 }
 
 func at(address string) *view {
-	return &view{fetch: func(ctx context.Context) ([]byte, error) { return fetchPools(ctx, address) }}
+	return &view{fetch: func(ctx context.Context) ([]byte, error) { return fetch(ctx, address, poolsPath) }}
 }
 
 func TestShowPrintsTheRunningPools(t *testing.T) {
@@ -257,7 +257,7 @@ func TestFetchGivesUpWithTheContext(t *testing.T) {
 	defer close(release)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := fetchPools(ctx, srv.Listener.Addr().String()); !errors.Is(err, context.Canceled) {
+	if _, err := fetch(ctx, srv.Listener.Addr().String(), poolsPath); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, want context.Canceled", err)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -40,6 +41,11 @@ const gap = "  "
 // more than one pool each table has a line above that names its pool. Numbers
 // that are not known are "–". The error is w's.
 func FormatTable(w io.Writer, pools []llmlb.PoolStatus) error {
+	return format(w, pools, writeLoad)
+}
+
+// format writes each pool's line and what write says of it.
+func format(w io.Writer, pools []llmlb.PoolStatus, write func(*strings.Builder, *llmlb.PoolStatus)) error {
 	var b strings.Builder
 	for i := range pools {
 		if len(pools) > 1 {
@@ -52,7 +58,7 @@ func FormatTable(w io.Writer, pools []llmlb.PoolStatus) error {
 			b.WriteString("no servers yet\n")
 			continue
 		}
-		writeRows(&b, pools[i].Endpoints)
+		write(&b, &pools[i])
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
@@ -66,20 +72,26 @@ func writePoolLine(b *strings.Builder, p *llmlb.PoolStatus) {
 	b.WriteByte('\n')
 }
 
-func writeRows(b *strings.Builder, endpoints []llmlb.EndpointStatus) {
+func writeLoad(b *strings.Builder, p *llmlb.PoolStatus) {
 	nameWidth := 0
-	for i := range endpoints {
-		nameWidth = max(nameWidth, utf8.RuneCountInString(printable(endpoints[i].Name)))
+	for i := range p.Endpoints {
+		nameWidth = max(nameWidth, utf8.RuneCountInString(printable(p.Endpoints[i].Name)))
 	}
+	rows := make([][]string, 0, len(p.Endpoints))
+	for i := range p.Endpoints {
+		rows = append(rows, cells(&p.Endpoints[i], nameWidth))
+	}
+	writeTable(b, columns, rows)
+}
+
+// writeTable writes a line of headings and the rows, each with a cell for every
+// column.
+func writeTable(b *strings.Builder, columns []column, rows [][]string) {
 	head := make([]string, len(columns))
 	for i, c := range columns {
 		head[i] = c.head
 	}
-	rows := make([][]string, 0, 1+len(endpoints))
-	rows = append(rows, head)
-	for i := range endpoints {
-		rows = append(rows, cells(&endpoints[i], nameWidth))
-	}
+	rows = slices.Insert(rows, 0, head)
 	widths := make([]int, len(columns))
 	for _, row := range rows {
 		for i, cell := range row {

@@ -33,6 +33,11 @@ var (
 	descRunning      = desc("running_requests", "Requests in the engine's batch, everybody's, as last scraped. Absent when not known or stale.")
 	descWaiting      = desc("waiting_requests", "Requests in the engine's queue, everybody's, as last scraped. Absent when not known or stale.")
 	descKVUsage      = desc("kv_usage_ratio", "Share of KV-cache memory in use, 0 to 1, as last scraped. Absent when not known or stale.")
+	descSpeed        = desc("prefill_tokens_per_second", "Prompt tokens the endpoint computes a second, as learned from this gateway's calls. Absent until learned.")
+	descITL          = desc("itl_seconds", "Time between two tokens of a stream, as learned from this gateway's calls. Absent until learned.")
+	descFloor        = desc("ttft_floor_seconds", "Time to first token that no prompt is too short for, as learned from this gateway's calls. Absent until learned.")
+	descPredicted    = desc("predicted_ttft_seconds", "Time to first token predicted for a prompt of the usual length sent now.")
+	descErrorRate    = desc("error_rate", "Share of this gateway's latest attempts at the endpoint that failed, 0 to 1.")
 )
 
 // states are all states an endpoint can be in.
@@ -52,6 +57,7 @@ func (collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		descDecisions, descAttempts, descTTFT, descTokens, descCalls, descScrapeAge,
 		descScrapes, descScrapeErrors, descState, descRunning, descWaiting, descKVUsage,
+		descSpeed, descITL, descFloor, descPredicted, descErrorRate,
 	} {
 		ch <- d
 	}
@@ -61,9 +67,17 @@ func (collector) Describe(ch chan<- *prometheus.Desc) {
 func (collector) Collect(ch chan<- prometheus.Metric) {
 	now := time.Now()
 	llmlb.Pools(func(p *llmlb.Pool) {
+		learned := make(map[string]*llmlb.EndpointStatus)
+		st := p.Status(now)
+		for i := range st.Endpoints {
+			learned[st.Endpoints[i].Address] = &st.Endpoints[i]
+		}
 		for e, name := range labelled(p) {
 			collectCounters(ch, e, p.Name(), name)
 			collectGauges(ch, e, now, p.Name(), name)
+			if row := learned[e.Address()]; row != nil { // else it came a moment ago
+				collectLearned(ch, row, p.Name(), name)
+			}
 		}
 	})
 }
@@ -160,4 +174,19 @@ func collectGauges(ch chan<- prometheus.Metric, e *llmlb.Endpoint, now time.Time
 		known(descWaiting, signals.Waiting)
 		known(descKVUsage, signals.KVUsage)
 	}
+}
+
+// collectLearned shows what calls have taught, in the figures of the pool table.
+func collectLearned(ch chan<- prometheus.Metric, row *llmlb.EndpointStatus, labels ...string) {
+	gauge := func(d *prometheus.Desc, v *float64, per float64) {
+		if v != nil {
+			ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, *v/per, labels...)
+		}
+	}
+	const second = 1000 // milliseconds
+	gauge(descSpeed, row.PrefillSpeed, 1)
+	gauge(descITL, row.ITLMillis, second)
+	gauge(descFloor, row.FloorMillis, second)
+	gauge(descPredicted, &row.PredictedMillis, second)
+	gauge(descErrorRate, &row.ErrorRate, 1)
 }

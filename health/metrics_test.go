@@ -181,3 +181,56 @@ func TestMetricsRegisteredTwice(t *testing.T) {
 		}
 	}
 }
+
+// What was learned of a server is absent until it is, and then what the table
+// shows, in seconds.
+func TestMetricsOfWhatWasLearned(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newConfig(t, nil)
+		s := settings(t, nil, "a:1", "b:1")
+		s.Scrape.Engine = none
+		s.Members[0].Name, s.Members[1].Name = "a", "b"
+		h := c.watch(t, s)
+		c.start(t)
+		for range 20 {
+			call := llmlb.NewCall(h.Pool(), h.Settings(), time.Now())
+			call.InputTokens = 1000
+			h.Pool().Lock()
+			call.Lease = h.Pool().Reserve(h.Settings().Members[0].Endpoint, time.Now(), 1000, 51)
+			h.Pool().Unlock()
+			time.Sleep(150 * time.Millisecond)
+			call.SawFirstToken(time.Now())
+			time.Sleep(time.Second)
+			call.LastToken, call.TokenEvents, call.OutputTokens = time.Now(), 51, 51
+			call.EndAttempt(time.Now(), llmlb.Served)
+		}
+		for range 2 {
+			call := llmlb.NewCall(h.Pool(), h.Settings(), time.Now())
+			call.InputTokens = 1
+			h.Pool().Lock()
+			call.Lease = h.Pool().Reserve(h.Settings().Members[1].Endpoint, time.Now(), 1, 1)
+			h.Pool().Unlock()
+			call.EndAttempt(time.Now(), llmlb.EngineError)
+		}
+		got := gather(t, c.registry)
+		near := func(series string, want, by float64) {
+			t.Helper()
+			if v, ok := got[series]; !ok || v < want-by || v > want+by {
+				t.Errorf("%s is %v (there: %v), want %v ± %v", series, v, ok, want, by)
+			}
+		}
+		near(`caddy_llmlb_prefill_tokens_per_second{endpoint="a"}`, 10_000, 2500)
+		near(`caddy_llmlb_itl_seconds{endpoint="a"}`, 0.020, 1e-9)
+		near(`caddy_llmlb_ttft_floor_seconds{endpoint="a"}`, 0.045, 0.015)
+		near(`caddy_llmlb_predicted_ttft_seconds{endpoint="a"}`, 0.150, 0.010)
+		near(`caddy_llmlb_error_rate{endpoint="a"}`, 0, 0)
+		near(`caddy_llmlb_error_rate{endpoint="b"}`, 0.5, 1e-9)
+		near(`caddy_llmlb_predicted_ttft_seconds{endpoint="b"}`, 0.25+2*2000/5000.0, 1e-6) // as assumed, behind what failed
+		for _, name := range []string{"prefill_tokens_per_second", "itl_seconds", "ttft_floor_seconds"} {
+			if v, ok := got["caddy_llmlb_"+name+`{endpoint="b"}`]; ok {
+				t.Errorf("%s of b is %v, want it left out", name, v)
+			}
+		}
+		c.end(t)
+	})
+}

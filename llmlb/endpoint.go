@@ -147,7 +147,7 @@ func (e *Endpoint) ObserveSignals(s Signals) {
 	if e.ledger.observe(s) {
 		// Another process, perhaps of another engine on another accelerator.
 		e.cacheID = e.pool.nextCacheID()
-		e.rates, e.served = rates{}, served{}
+		e.rates, e.served, e.errors = rates{}, served{}, errorRate{}
 		e.staleConns.Store(0) // those were the old process's connections
 	}
 	e.served.resident.observe(&s)
@@ -164,6 +164,9 @@ func (e *Endpoint) ObserveScrapeError(now time.Time, reason string) (news bool) 
 	defer e.pool.mu.Unlock()
 	news = e.scrapeError != reason
 	e.scrapedAt, e.scrapeError = now, reason
+	if now.Sub(e.ledger.signals.At) > modelsKeep {
+		e.served.resident = resident{} // may have been unloaded long ago
+	}
 	return news
 }
 

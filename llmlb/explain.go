@@ -36,7 +36,12 @@ type Pick struct {
 	ExpectedOutput int
 	Decision       Decision
 	Attempt        int
-	Settings       *Settings
+
+	// How it was made. Not the Settings themselves: a record must not keep a
+	// configuration alive that is long gone.
+	Strategy  string
+	Delegated bool
+	Scorers   []WeightedScorer
 
 	Candidates [maxCandidates]Candidate
 	Kept       int // how many of Candidates are set; the first is the one chosen

@@ -80,8 +80,8 @@ type CandidateStatus struct {
 	// Cost is what "work" minimises, in milliseconds; absent with others.
 	Cost *float64 `json:"cost_ms,omitempty"`
 
-	// Score is what "weighted" maximises, Parts what each scorer said, before
-	// its weight.
+	// Score is what "weighted" maximises: the weighted mean of Parts, which is
+	// what each scorer said.
 	Score *float64           `json:"score,omitempty"`
 	Parts map[string]float64 `json:"parts,omitempty"`
 }
@@ -103,7 +103,7 @@ func (p *Pool) Explain() []PickStatus {
 
 	list := make([]PickStatus, 0, n)
 	for i := range recent {
-		if k := &recent[i]; k.Settings != nil { // a record that was never filled in
+		if k := &recent[i]; !k.At.IsZero() { // a record that was filled in
 			list = append(list, k.status(p.name))
 		}
 	}
@@ -112,13 +112,13 @@ func (p *Pool) Explain() []PickStatus {
 
 func (k *Pick) status(pool string) PickStatus {
 	st := PickStatus{
-		Pool: pool, At: k.At, Strategy: k.Settings.Strategy,
+		Pool: pool, At: k.At, Strategy: k.Strategy,
 		Model: shortName(k.Model), InputTokens: k.InputTokens, ExpectedOutput: k.ExpectedOutput, Attempt: k.Attempt,
 		Decision: k.Decision.Reason.String(), Matched: k.Decision.Matched, Best: k.Decision.Best,
 		Warm: k.Decision.Warm, Predicted: k.Decision.Predicted.Milliseconds(),
 		Of: k.Of, Candidates: make([]CandidateStatus, 0, k.Kept),
 	}
-	for _, s := range k.Settings.Scorers {
+	for _, s := range k.Scorers {
 		st.Scorers = append(st.Scorers, ScorerStatus{Name: s.Name, Weight: s.Weight})
 	}
 	for i := range k.Candidates[:k.Kept] {
@@ -147,13 +147,13 @@ func (c *Candidate) status(k *Pick) CandidateStatus {
 		if c.Barred == "" && c.Blind {
 			st.Barred = fairShare
 		}
-	case len(k.Settings.Scorers) > 0:
+	case len(k.Scorers) > 0:
 		st.Score = finite(1 - c.Cost)
 		st.Parts = make(map[string]float64, c.Scores)
-		for i := range min(c.Scores, len(k.Settings.Scorers)) {
-			st.Parts[k.Settings.Scorers[i].Name] = c.Parts[i]
+		for i := range min(c.Scores, len(k.Scorers)) {
+			st.Parts[k.Scorers[i].Name] = c.Parts[i]
 		}
-	case !k.Settings.Delegated && !strings.HasPrefix(k.Settings.Strategy, "prefix"):
+	case !k.Delegated && !strings.HasPrefix(k.Strategy, "prefix"):
 		st.Cost = finite(c.Cost * 1000)
 	}
 	return st

@@ -14,7 +14,10 @@ func chose(p *Pool, s *Settings, sec float64, change func(*Pick)) {
 	p.Lock()
 	defer p.Unlock()
 	k := p.NextPick()
-	k.At, k.Settings = at(sec), s
+	if s == nil {
+		return // it was given up
+	}
+	k.At, k.Strategy, k.Delegated, k.Scorers = at(sec), s.Strategy, s.Delegated, s.Scorers
 	if change != nil {
 		change(k)
 	}

@@ -65,6 +65,7 @@ type rates struct {
 	at              time.Time // of the last sample
 
 	lastFirst time.Time // the last first token seen here
+	carried   float64   // seconds of a step that a short prompt was told of first
 }
 
 // prompt takes in a first token: of a prompt of that many uncached tokens, sent
@@ -96,10 +97,20 @@ func (r *rates) prompt(start, now time.Time, uncached, ahead int, others float64
 			return // says next to nothing of the speed
 		}
 		took = max(0, took-r.floor)
-	} else if r.samples >= enoughSamples {
-		// What was ahead may have been computed in the same step and be told of
-		// after it, in no time: the two together are right.
-		took = min(took, outlier*(tokens+float64(ahead))/known.Speed+known.Floor)
+	} else {
+		// Prompts computed in one step are told of at once: the first of them
+		// seems to have taken it all, the others no time.
+		if took < r.carried {
+			took += r.carried
+		}
+		r.carried = 0
+		if compute < known.Floor/2 {
+			r.carried = took // a step's time, whatever the prompt was
+			return
+		}
+		if r.samples >= enoughSamples {
+			took = min(took, outlier*(tokens+float64(ahead))/known.Speed+known.Floor)
+		}
 	}
 	r.tokens = r.tokens*rateMemory + tokens
 	r.seconds = r.seconds*rateMemory + took
@@ -107,9 +118,6 @@ func (r *rates) prompt(start, now time.Time, uncached, ahead int, others float64
 	r.at = now
 }
 
-// learnFloor takes in what was left of a time to first token besides computing.
-// Of a long prompt that is the error of the speed more than anything else, and a
-// floor that took it all would never let the speed come right.
 // learnFloor takes in what was left of a time to first token besides computing.
 // Of a long prompt that is the error of the speed more than anything else, and a
 // floor that took it all would never let the speed come right.

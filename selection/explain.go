@@ -7,7 +7,8 @@ import "github.com/caddy-llmlb/caddy-llmlb/llmlb"
 func (ch *choice) record(picked *seat) {
 	c := ch.call
 	k := c.Pool.NextPick()
-	k.At, k.Settings, k.Decision = ch.now, ch.settings, c.Decision
+	k.At, k.Decision = ch.now, c.Decision
+	k.Strategy, k.Delegated, k.Scorers = ch.settings.Strategy, ch.settings.Delegated, ch.settings.Scorers
 	k.Model, k.InputTokens, k.ExpectedOutput = c.Model, c.InputTokens, c.ExpectedOutput()
 	k.Attempt, k.Of = c.Attempts+1, len(ch.seats)
 	ch.note(&k.Candidates[0], picked)
@@ -35,14 +36,18 @@ func (ch *choice) record(picked *seat) {
 	k.Kept = 1 + n
 }
 
-// shownBefore orders seats for people: those that could be taken by their cost,
+// shownBefore orders seats for people: those that were compared by their cost,
 // then the others.
 func (s *seat) shownBefore(t *seat) bool {
-	if (s.barred == 0) != (t.barred == 0) {
-		return s.barred == 0
+	if s.compared() != t.compared() {
+		return s.compared()
 	}
 	return s.cost < t.cost
 }
+
+// compared reports whether the seat was among those to pick from: it has a
+// prediction.
+func (s *seat) compared() bool { return s.ttft > 0 }
 
 func (ch *choice) note(to *llmlb.Candidate, s *seat) {
 	to.Name, to.Barred = s.endpoint.Name(), s.barred.String()
