@@ -53,16 +53,22 @@ type proxy struct {
 //		scrape_interval <duration>
 //		stale_after     <duration>
 //		upstream_auth   bearer <token>
-//		strategy        work|prefix_spill
+//		strategy        work|prefix_spill|weighted|<another policy of Caddy's> [<its arguments and block>]
+//		scorer          <name> [<weight>] [<its arguments and block>]
 //		affinity        <ratio> [<min_tokens>]
 //		spill_waiting   <n>|off
 //		spill_ttft      <duration>|off
 //		kv_limit        <percent>
 //		affinity_key    <text>
 //		index_bytes     <size>
+//		local_zone      <zone>
+//		orca            on|off
 //		endpoint        <upstream> {
 //			name           <name>
+//			weight         <factor>
+//			zone           <zone>
 //			max_concurrent <n>
+//			max_tokens     <n>
 //			drain
 //		}
 //
@@ -229,7 +235,7 @@ func named(option string, err error) error {
 }
 
 // repeatable options add to what they said before.
-var repeatable = []string{"endpoint", "paths", "allow_fields"}
+var repeatable = []string{"endpoint", "scorer", "paths", "allow_fields"}
 
 // once refuses an option that is given again: the later line would silently
 // win.

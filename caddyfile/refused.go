@@ -6,7 +6,7 @@ import "strings"
 // modules, with the reason. An operator who wants one of them wants
 // reverse_proxy itself, where lb_policy llm works too.
 var refused = map[string]string{
-	"lb_policy":        "llm_proxy always chooses by 'lb_policy llm', whose options stand here directly; use reverse_proxy for another policy",
+	"lb_policy":        "llm_proxy always chooses by 'lb_policy llm', whose options stand here directly; for another policy write 'strategy', which takes them all",
 	"lb_retries":       "use 'retries'",
 	"lb_retry_match":   "it could make one request generate twice",
 	"lb_try_duration":  "a request that waits there is sent even after its client has left",

@@ -16,16 +16,35 @@ func TestBadValuesNameTheOption(t *testing.T) {
 		"scrape_interval": {``, `-1s`, `0`, `0s`, `soon`, `1`, `1s 2s`, `6s`, `9999h`},
 		"stale_after":     {``, `-1s`, `0`, `soon`, `1`, `500ms`, `9999h`},
 		"upstream_auth":   {``, `bearer`, `basic abc`, `bearer a b`, `bearer ""`, `bearer {http.request.header.x}`, "bearer \"a\nb\""},
-		"strategy":        {``, `random`, `work prefix_spill`, `weighted`, `""`},
-		"affinity":        {``, `-0.1`, `1.5`, `0`, `NaN`, `most`, `0.8 -1`, `0.8 some`, `0.8 512 1`},
-		"spill_waiting":   {``, `-1`, `some`, `1 2`, `NaN`, `Inf`},
-		"spill_ttft":      {``, `-1s`, `soon`, `1`, `1s 2s`},
-		"kv_limit":        {``, `0`, `0%`, `-5%`, `101%`, `full`, `NaN`, `90% 80%`},
-		"affinity_key":    {``, `""`, `a b`},
-		"index_bytes":     {``, `-1`, `0`, `much`, `1B`, `100PiB`, `1MiB 2MiB`},
+		"strategy": {
+			``, `rand`, `work prefix_spill`, `weighted 2`, `""`, `llm`, `random_choose`, `random_choose many`, `random_choose 1`,
+			"cookie {\n fallback llm {\n pool inner\n}\n}",
+			"work {\n fallback first\n}",
+		},
+		"scorer": {
+			``, `queu`, `""`, `queue 0`, `queue -1`, `queue NaN`, `queue Inf`, `queue 1e9`, `queue much`, `queue 1 2`, "queue {\n half 3\n}",
+			"queue\nscorer queue 2", `queue`, "queue\nstrategy prefix_spill", "queue\nstrategy round_robin",
+		},
+		"affinity":      {``, `-0.1`, `1.5`, `0`, `NaN`, `most`, `0.8 -1`, `0.8 some`, `0.8 512 1`},
+		"spill_waiting": {``, `-1`, `some`, `1 2`, `NaN`, `Inf`},
+		"spill_ttft":    {``, `-1s`, `soon`, `1`, `1s 2s`},
+		"kv_limit":      {``, `0`, `0%`, `-5%`, `101%`, `full`, `NaN`, `90% 80%`},
+		"affinity_key":  {``, `""`, `a b`},
+		"index_bytes":   {``, `-1`, `0`, `much`, `1B`, `100PiB`, `1MiB 2MiB`},
 		"endpoint": {
 			``, `10.4.0.99:8000`, `10.4.0.11:8000 10.4.0.12:8000`,
-			"10.4.0.11:8000 {\n weight 2\n}",
+			"10.4.0.11:8000 {\n class 2\n}",
+			"10.4.0.11:8000 {\n weight\n}",
+			"10.4.0.11:8000 {\n weight 0\n}",
+			"10.4.0.11:8000 {\n weight -1\n}",
+			"10.4.0.11:8000 {\n weight 100.5\n}",
+			"10.4.0.11:8000 {\n weight NaN\n}",
+			"10.4.0.11:8000 {\n weight 1\n weight 2\n}",
+			"10.4.0.11:8000 {\n zone \"a b\"\n}\nlocal_zone a",
+			"10.4.0.11:8000 {\n zone a\n}",
+			"10.4.0.11:8000 {\n max_tokens 0\n}",
+			"10.4.0.11:8000 {\n max_tokens -1\n}",
+			"10.4.0.11:8000 {\n max_tokens many\n}",
 			"10.4.0.11:8000 {\n name\n}",
 			"10.4.0.11:8000 {\n name \"a b\"\n}",
 			"10.4.0.11:8000 {\n name a\n name b\n}",
@@ -36,6 +55,11 @@ func TestBadValuesNameTheOption(t *testing.T) {
 			"10.4.0.11:8000 {\n name a\n}\nendpoint 10.4.0.11:8000 {\n drain\n}",
 			"10.4.0.11:8000 {\n name a\n}\nendpoint 10.4.0.12:8000 {\n name a\n}",
 		},
+		"local_zone": {
+			``, `""`, `a b`, `"a b"`, `{env.LLM_TEST_UNSET_ZONE}`, `{http.request.host}`, `a`,
+			"b\nendpoint 10.4.0.11:8000 {\n zone a\n}",
+		},
+		"orca":         {``, `maybe`, `on off`, `""`},
 		"paths":        {``, `+`, `/v1/embeddings`, `+ v1/embeddings`, `all /v1/x`, `+ all`, `""`, `+ ""`, `+ /a*b`},
 		"max_body":     {``, `-1`, `0`, `big`, `1MiB 2MiB`, `100PiB`},
 		"body_timeout": {``, `-1s`, `0`, `soon`, `1`, `1s 2s`},
@@ -66,7 +90,7 @@ func TestOptionsGivenTwice(t *testing.T) {
 		"pool": "a", "engine": "vllm", "metrics": "/metrics", "scrape_interval": "1s", "stale_after": "5s",
 		"upstream_auth": "bearer {env.KEY}", "strategy": "work", "affinity": "0.8", "spill_waiting": "3", "spill_ttft": "1s",
 		"kv_limit": "90%", "affinity_key": "k", "index_bytes": "16MiB", "max_body": "1MiB", "body_timeout": "10s",
-		"errors": "write", "headers": "on", "retries": "1", "transport": "{\n\t\t\tdial_timeout 1s\n\t\t}",
+		"local_zone": "a", "orca": "on", "errors": "write", "headers": "on", "retries": "1", "transport": "{\n\t\t\tdial_timeout 1s\n\t\t}",
 	} {
 		t.Run(option, func(t *testing.T) {
 			line := "\t\t" + option + " " + value + "\n"
@@ -114,9 +138,9 @@ func TestRefusedOptions(t *testing.T) {
 // An option that this version does not have must not look as if it worked.
 func TestUnknownOptions(t *testing.T) {
 	for _, line := range []string{
-		"scorer queue 2", "queue 1024", "class background", "tenant {http.auth.user.id}", "tenant_limit concurrent 4",
+		"queue 1024", "class background", "tenant {http.auth.user.id}", "tenant_limit concurrent 4",
 		"canary 10s", "failover no_token", "first_token 5s 120s", "heartbeat 15s", "warm_up 30s", "usage inject",
-		"stall_timeout 600s", "write_timeout 60s", "circuit", "slo ttft 1s", "orca on", "all_down serve", "readiness /health",
+		"stall_timeout 600s", "write_timeout 60s", "circuit", "slo ttft 1s", "all_down serve", "readiness /health",
 		"client_limit concurrent 4", "deadline_header X-Deadline", "error_event on", "initial usable",
 		"dial_timeout 1s", "stategy work",
 	} {
@@ -221,6 +245,11 @@ func TestContradictions(t *testing.T) {
 		{"default staleness", "scrape_interval 10s", "", []string{"scrape_interval", "stale_after"}},
 		{"two authorizations", "upstream_auth bearer {env.KEY}\nheader_up Authorization x", "", []string{"upstream_auth", "header_up Authorization"}},
 		{"two authorizations, other order", "header_up -authorization\nupstream_auth bearer {env.KEY}", "", []string{"upstream_auth", "header_up Authorization"}},
+		{"a scorer with another strategy", "scorer queue\nstrategy prefix_spill", "", []string{"scorer", "strategy", "weighted", "prefix_spill"}},
+		{"a scorer without weighted", "scorer queue", "", []string{"scorer", "strategy", "weighted", "work"}},
+		{"a zone without local_zone", "endpoint 10.4.0.11:8000 {\nzone a\n}", "", []string{"zone \"a\"", "local_zone"}},
+		{"a local_zone without zones", "local_zone a", "", []string{"local_zone \"a\"", "endpoint"}},
+		{"a local_zone that no endpoint has", "local_zone a\nendpoint 10.4.0.11:8000 {\nzone b\n}", "", []string{"local_zone \"a\"", "have b"}},
 		{"plain scheme with TLS", "transport {\ntls\n}", "http://10.4.0.11:8000", []string{"http://", "transport"}},
 		{"h2c scheme with versions", "transport {\nversions 1.1\n}", "h2c://10.4.0.11:8000", []string{"h2c://", "versions 1.1"}},
 	} {
@@ -255,9 +284,12 @@ func TestTwoUnnamedPools(t *testing.T) {
 // What the golden files show is also what Caddy can load.
 func TestGoodConfigurationsValidate(t *testing.T) {
 	t.Setenv("LLM_API_KEY", "k")
+	t.Setenv("LLM_ZONE", "b")
 	for name, input := range map[string]string{
 		"one line":   ":8080 {\nllm_proxy 10.4.0.11:8000 10.4.0.12:8000\n}\n",
 		"every sort": ":8080 {\nllm_proxy 10.4.0.11:8000 10.4.0.12:8000 {\npool chat\nengine vllm\nmetrics :9400/metrics\nscrape_interval 2s\nstale_after 10s\nupstream_auth bearer {env.LLM_API_KEY}\nstrategy prefix_spill\naffinity 0.7 256\nspill_waiting 4\nspill_ttft 750ms\nkv_limit 90%\naffinity_key k\nindex_bytes 64MiB\nendpoint 10.4.0.11:8000 {\nname gpu-a\nmax_concurrent 32\n}\npaths + /v1/embeddings\nmax_body 8MiB\nbody_timeout 10s\nallow_fields priority\nerrors pass\nheaders off\nretries 1\ntransport {\ndial_timeout 1s\n}\nheader_up X-A b\n}\n}\n",
+		"weighted":   ":8080 {\nllm_proxy 10.4.0.11:8000 10.4.0.12:8000 {\nstrategy weighted\nscorer queue 2\nscorer kv_memory 2\nscorer prefix 3\nscorer token_budget\nscorer errors\nscorer latency\nscorer session 0.5\nlocal_zone {env.LLM_ZONE}\norca on\nendpoint 10.4.0.11:8000 {\nweight 2\nzone a\nmax_tokens 100000\n}\nendpoint 10.4.0.12:8000 {\nzone b\n}\n}\n}\n",
+		"delegated":  ":8080 {\nllm_proxy 10.4.0.11:8000 10.4.0.12:8000 {\nstrategy cookie llm secret {\nfallback least_conn\n}\npool chat\n}\n}\n",
 		"https":      ":8080 {\nllm_proxy https://llm.example.com\n}\n",
 		"h2c":        ":8080 {\nllm_proxy h2c://10.4.0.11:8000\n}\n",
 		"dynamic":    ":8080 {\nllm_proxy {\ndynamic a llm.internal 8000\n}\n}\n",

@@ -27,6 +27,23 @@ func TestCaddyfileOptions(t *testing.T) {
 		{"upstream_auth bearer {env.KEY}", `{"upstream_auth":"bearer {env.KEY}"}`},
 		{"strategy work", `{"strategy":"work"}`},
 		{"strategy prefix_spill", `{"strategy":"prefix_spill"}`},
+		{"strategy weighted", `{"strategy":"weighted"}`},
+		{"strategy round_robin", `{"selection_policy":{"policy":"round_robin"}}`},
+		{"strategy random_choose 3\npool after", `{"pool":"after","selection_policy":{"choose":3,"policy":"random_choose"}}`},
+		{
+			"strategy cookie llm secret {\nfallback first\n}\npool after",
+			`{"pool":"after","selection_policy":{"fallback":{"policy":"first"},"name":"llm","policy":"cookie","secret":"secret"}}`,
+		},
+		{"scorer queue", `{"scorers":[{"scorer":{"name":"queue"}}]}`},
+		{
+			"scorer queue 0.35\nscorer test_arguments 2 a b {\nc d\n}\nscorer test_arguments_more e\npool after",
+			`{"pool":"after","scorers":[{"weight":0.35,"scorer":{"name":"queue"}},` +
+				`{"weight":2,"scorer":{"name":"test_arguments","words":["a","b","c","d"]}},` +
+				`{"scorer":{"name":"test_arguments_more","words":["e"]}}]}`,
+		},
+		{"local_zone {env.ZONE}", `{"local_zone":"{env.ZONE}"}`},
+		{"orca on", `{"orca":true}`},
+		{"orca off", `{}`},
 		{"affinity 0.7", `{"affinity":0.7}`},
 		{"affinity 1 256", `{"affinity":1,"affinity_min_tokens":256}`},
 		{"spill_waiting 4", `{"spill_waiting":4}`},
@@ -41,8 +58,8 @@ func TestCaddyfileOptions(t *testing.T) {
 		{"index_bytes 16MiB", `{"index_bytes":16777216}`},
 		{"max_body 8MiB", `{"max_body":8388608}`},
 		{
-			"endpoint 10.4.0.11:8000 {\nname gpu-a\nmax_concurrent 32\n}\nendpoint 10.4.0.12:8000 {\ndrain\n}\npool after",
-			`{"pool":"after","endpoints":[{"upstream":"10.4.0.11:8000","name":"gpu-a","max_concurrent":32},{"upstream":"10.4.0.12:8000","drain":true}]}`,
+			"endpoint 10.4.0.11:8000 {\nname gpu-a\nweight 2.5\nzone eu\nmax_concurrent 32\nmax_tokens 200000\n}\nendpoint 10.4.0.12:8000 {\ndrain\n}\npool after",
+			`{"pool":"after","endpoints":[{"upstream":"10.4.0.11:8000","name":"gpu-a","weight":2.5,"zone":"eu","max_concurrent":32,"max_tokens":200000},{"upstream":"10.4.0.12:8000","drain":true}]}`,
 		},
 	} {
 		name, _, _ := strings.Cut(tc.lines, " ")
@@ -82,7 +99,7 @@ func TestCaddyfileErrors(t *testing.T) {
 		{`pool "a b"`, "must be 1 to 64 letters"},
 		{"pool {http.request.host}", "must be 1 to 64 letters"},
 		{"pool a\npool b", "'pool' is given twice, first at line 2"},
-		{"engine vlm", "unknown engine 'vlm'; have auto, none, llamacpp, lmdeploy, nim, sglang, tgi, triton, trtllm, vllm"},
+		{"engine vlm", "unknown engine 'vlm'; have auto, none, llamacpp, lmdeploy, nim, ollama, sglang, tgi, triton, trtllm, vllm"},
 		{"engine", "'engine' needs a value"},
 		{"metrics page", "have /path, :port/path, or a URL"},
 		{"metrics :9400", "have /path, :port/path, or a URL"},
@@ -95,7 +112,28 @@ func TestCaddyfileErrors(t *testing.T) {
 		{"upstream_auth basic abc", "takes 'bearer' and a token"},
 		{"upstream_auth bearer SECRET more", "takes 'bearer' and a token"},
 		{"upstream_auth bearer \"SECRET\nx\"", "printable ASCII"},
-		{"strategy random", "unknown strategy 'random'; have work, prefix_spill"},
+		{"strategy", "'strategy' needs a value; have work"},
+		{"strategy rand", `unknown strategy "rand"; have work, prefix_spill, weighted, or any Caddy policy: `},
+		{"strategy llm", `strategy "llm" is this policy itself`},
+		{"strategy work more", "unexpected argument 'more' after option 'strategy'"},
+		{"strategy random_choose many", `reading strategy "random_choose": invalid choice value 'many'`},
+		{"strategy round_robin\nstrategy work", "option 'strategy' is given twice"},
+		{"scorer", "'scorer' needs a name; have errors, kv_memory, latency, prefix, queue, session"},
+		{"scorer queu", `scorer "queu" is not known; have errors, kv_memory, latency, prefix, queue, session`},
+		{"scorer queue 0", "bad weight '0' of scorer 'queue'"},
+		{"scorer queue -1", "bad weight '-1' of scorer 'queue'"},
+		{"scorer queue NaN", "bad weight 'NaN' of scorer 'queue'"},
+		{"scorer queue Inf", "bad weight 'Inf' of scorer 'queue'"},
+		{"scorer queue much", "bad weight 'much' of scorer 'queue'"},
+		{"scorer test_arguments 0", "bad weight '0' of scorer 'test_arguments'"},
+		{"scorer queue 1 2", "unexpected '2' after scorer 'queue', which has no options"},
+		{"scorer queue 1 {\nhalf 3\n}", "unexpected '{' after scorer 'queue', which has no options"},
+		{"scorer queue\nscorer queue", "scorer 'queue' is given twice"},
+		{"scorer test_arguments 1 wrong", `reading scorer "test_arguments"`},
+		{"local_zone", "'local_zone' needs a value"},
+		{"local_zone a b", "unexpected argument 'b'"},
+		{"orca", "'orca' needs a value"},
+		{"orca maybe", "unknown orca 'maybe'; have on, off"},
 		{"affinity 1.5", "bad affinity '1.5'"},
 		{"affinity NaN", "bad affinity 'NaN'"},
 		{"affinity 0", "bad affinity '0'"},
@@ -114,7 +152,15 @@ func TestCaddyfileErrors(t *testing.T) {
 		{"max_body -1", "bad max_body '-1'"},
 		{"endpoint", "'endpoint' needs a value"},
 		{"endpoint a b", "unexpected argument 'b'"},
-		{"endpoint a {\nweight 2\n}", "unknown option 'weight' of endpoint 'a'; have name, max_concurrent, drain"},
+		{"endpoint a {\nclass 2\n}", "unknown option 'class' of endpoint 'a'; have name, weight, zone, max_concurrent, max_tokens, drain"},
+		{"endpoint a {\nweight\n}", "'weight' needs a value"},
+		{"endpoint a {\nweight 0\n}", "bad weight '0'; have 0.01 to 100"},
+		{"endpoint a {\nweight 101\n}", "bad weight '101'"},
+		{"endpoint a {\nweight NaN\n}", "bad weight 'NaN'"},
+		{"endpoint a {\nzone\n}", "'zone' needs a value"},
+		{"endpoint a {\nzone \"a b\"\n}", `zone "a b"`},
+		{"endpoint a {\nmax_tokens 0\n}", "bad max_tokens '0'"},
+		{"endpoint a {\nmax_tokens many\n}", "bad max_tokens 'many'"},
 		{"endpoint a {\nname\n}", "'name' needs a value"},
 		{"endpoint a {\nname x\nname y\n}", "'name' of endpoint 'a' is given twice"},
 		{"endpoint a {\nmax_concurrent 0\n}", "bad max_concurrent '0'"},
@@ -148,7 +194,32 @@ func TestValidation(t *testing.T) {
 		policy string // JSON
 		want   []string
 	}{
-		{`"strategy":"random"`, []string{"strategy", `"random"`, "work, prefix_spill"}},
+		{`"strategy":"rand"`, []string{"strategy", `"rand"`, "work, prefix_spill, weighted", "any Caddy policy", "round_robin"}},
+		{`"strategy":"random"`, []string{"strategy", `"selection_policy": {"policy": "random"}`}},
+		{`"selection_policy":{"policy":"rand"}`, []string{"strategy", `"rand"`, "work, prefix_spill"}},
+		{`"selection_policy":{}`, []string{"strategy", `""`, "work, prefix_spill"}},
+		{`"selection_policy":{"policy":"llm"}`, []string{"strategy", `"llm"`, "itself"}},
+		{`"selection_policy":{"policy":"cookie","fallback":{"policy":"llm","pool":"inner"}}`, []string{"lb_policy llm", "fallback"}},
+		{`"selection_policy":{"policy":"random_choose","choose":1}`, []string{"strategy", "random_choose", "at least 2"}},
+		{`"strategy":"work","selection_policy":{"policy":"first"}`, []string{`strategy "work"`, `selection_policy "first"`}},
+		{`"strategy":"weighted","scorers":[{"scorer":{"name":"queu"}}]`, []string{"scorer", `"queu"`, "kv_memory"}},
+		{`"strategy":"weighted","scorers":[{}]`, []string{"scorer", `""`, "kv_memory"}},
+		{`"strategy":"weighted","scorers":[{"weight":-1,"scorer":{"name":"queue"}}]`, []string{"scorer", `"queue"`, "weight -1"}},
+		{`"strategy":"weighted","scorers":[{"scorer":{"name":"queue"}},{"scorer":{"name":"queue"}}]`, []string{`scorer "queue"`, "twice"}},
+		{`"strategy":"weighted","scorers":[{"scorer":{"name":"queue","half":3}}]`, []string{`scorer "queue"`, "half"}},
+		{`"strategy":"weighted","scorers":[{"scorer":{"name":"test_none"}}]`, []string{"test_none", "no scorer"}},
+		{`"strategy":"weighted","scorers":[{},{},{},{},{},{},{},{},{}]`, []string{"9 scorers", "up to 8"}},
+		{`"scorers":[{"scorer":{"name":"queue"}}]`, []string{`scorer "queue"`, `strategy "weighted"`, `"work"`}},
+		{`"selection_policy":{"policy":"first"},"scorers":[{"scorer":{"name":"queue"}}]`, []string{`scorer "queue"`, `strategy "weighted"`, `"first"`}},
+		{`"local_zone":"eu"`, []string{`local_zone "eu"`, "no endpoint has a zone"}},
+		{`"local_zone":"a b"`, []string{`local_zone "a b"`}},
+		{`"local_zone":"{env.LLM_TEST_UNSET_ZONE}"`, []string{"local_zone", "env.LLM_TEST_UNSET_ZONE"}},
+		{`"local_zone":"us","endpoints":[{"upstream":"10.4.0.11:8000","zone":"eu"}]`, []string{`local_zone "us"`, "of no endpoint", "have eu"}},
+		{`"endpoints":[{"upstream":"10.4.0.11:8000","zone":"eu"}]`, []string{"endpoint", `zone "eu"`, "local_zone"}},
+		{`"endpoints":[{"upstream":"10.4.0.11:8000","zone":"a b"}]`, []string{"endpoint", `zone "a b"`}},
+		{`"endpoints":[{"upstream":"10.4.0.11:8000","weight":0.001}]`, []string{"endpoint", "weight 0.001", "0.01 to 100"}},
+		{`"endpoints":[{"upstream":"10.4.0.11:8000","weight":-1}]`, []string{"endpoint", "weight -1"}},
+		{`"endpoints":[{"upstream":"10.4.0.11:8000","max_tokens":-1}]`, []string{"endpoint", "max_tokens -1"}},
 		{`"engine":"vlm"`, []string{"engine", `"vlm"`, "vllm"}},
 		{`"pool":"a b"`, []string{"pool", `"a b"`}},
 		{`"metrics":"metrics"`, []string{"metrics", ":port/path"}},
@@ -192,11 +263,17 @@ func TestValidation(t *testing.T) {
 			t.Errorf("%s: got %v, want something with %q", proxy, err, want)
 		}
 	}
+	t.Setenv("LLM_TEST_ZONE", "us")
 	for _, good := range []string{
 		`"engine":"none"`,
 		`"spill_waiting":0,"spill_ttft":0,"kv_limit":1,"affinity":1`,
 		`"scrape_interval":"100ms","stale_after":"500ms","metrics":":9400/metrics"`,
 		`"endpoints":[{"upstream":"http://10.4.0.11:8000","name":"gpu-a","max_concurrent":8,"drain":true}]`,
+		`"strategy":"weighted"`,
+		`"strategy":"weighted","scorers":[{"weight":2,"scorer":{"name":"queue"}},{"scorer":{"name":"test_arguments","words":["a"]}}]`,
+		`"selection_policy":{"policy":"random_choose","choose":2}`,
+		`"local_zone":"{env.LLM_TEST_ZONE}","endpoints":[{"upstream":"10.4.0.11:8000","zone":"eu","weight":0.01,"max_tokens":1},{"upstream":"10.4.0.12:8000","zone":"us","weight":100}]`,
+		`"orca":true`,
 	} {
 		if err := validate(good, `"upstreams":[{"dial":"10.4.0.11:8000"},{"dial":"10.4.0.12:8000"}]`); err != nil {
 			t.Errorf("%s: %v", good, err)
@@ -230,6 +307,22 @@ func TestBlocksThatShareAPool(t *testing.T) {
 	}
 	if err := config(`"strategy":"work"`, `"strategy":"work"`); err != nil {
 		t.Errorf("equal blocks: %v", err)
+	}
+	if err := config(`"strategy":"weighted","scorers":[{"scorer":{"name":"queue"}}]`, `"strategy":"weighted","scorers":[{"scorer":{"name":"queue"}}]`); err != nil {
+		t.Errorf("equal scorers: %v", err)
+	}
+	if err := config(`"selection_policy":{"policy":"first"}`, `"selection_policy":{"policy":"first"}`); err != nil {
+		t.Errorf("equal policies of Caddy's: %v", err)
+	}
+	for _, pair := range [][2]string{
+		{`"strategy":"weighted","scorers":[{"scorer":{"name":"queue"}}]`, `"strategy":"weighted","scorers":[{"scorer":{"name":"prefix"}}]`},
+		{`"strategy":"weighted","scorers":[{"scorer":{"name":"test_arguments","words":["a"]}}]`, `"strategy":"weighted","scorers":[{"scorer":{"name":"test_arguments","words":["b"]}}]`},
+		{`"selection_policy":{"policy":"first"}`, `"selection_policy":{"policy":"random"}`},
+		{`"orca":true`, `"orca":false`},
+	} {
+		if err := config(pair[0], pair[1]); err == nil || !strings.Contains(err.Error(), "default") {
+			t.Errorf("%s and %s: got %v", pair[0], pair[1], err)
+		}
 	}
 	if err := config(`"strategy":"work"`, `"strategy":"prefix_spill"`); err == nil || !strings.Contains(err.Error(), "default") {
 		t.Errorf("different blocks: got %v", err)

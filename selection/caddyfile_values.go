@@ -96,3 +96,17 @@ func readCount(d *caddyfile.Dispenser, to *int, most int) error {
 	*to = n
 	return nil
 }
+
+func readWeight(d *caddyfile.Dispenser, to *float64) error {
+	name := d.Val()
+	args, err := arguments(d, 1, 1)
+	if err != nil {
+		return err
+	}
+	w, err := strconv.ParseFloat(args[0], 64)
+	if err != nil || !(w >= minWeight && w <= maxWeight) {
+		return d.Errf("bad %s '%s'; have %v to %v", name, args[0], minWeight, maxWeight)
+	}
+	*to = w
+	return nil
+}

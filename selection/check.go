@@ -23,10 +23,13 @@ const (
 	maxIndexBytes = 64 << 30
 	maxMaxBody    = 4 << 30
 	maxName       = 64
+
+	minWeight, maxWeight = 0.01, 100 // of an endpoint
+	maxScorerWeight      = 1e6
 )
 
 // engines are the values of the option; the health package reads them.
-var engines = []string{"auto", "none", "llamacpp", "lmdeploy", "nim", "sglang", "tgi", "triton", "trtllm", "vllm"}
+var engines = []string{"auto", "none", "llamacpp", "lmdeploy", "nim", "ollama", "sglang", "tgi", "triton", "trtllm", "vllm"}
 
 // check refuses what no configuration can mean, whether it came from a
 // Caddyfile or as JSON. A zero is a value not given.
@@ -39,8 +42,11 @@ func (p *Policy) check() error {
 	if p.Engine != "" && !slices.Contains(engines, p.Engine) {
 		return fmt.Errorf("engine %q is not known; have %s", p.Engine, strings.Join(engines, ", "))
 	}
-	if p.Strategy != "" && !slices.Contains(Strategies(), p.Strategy) {
-		return fmt.Errorf("strategy %q is not known; have %s", p.Strategy, strings.Join(Strategies(), ", "))
+	if err := p.checkStrategy(); err != nil {
+		return err
+	}
+	if err := p.checkScorers(); err != nil {
+		return err
 	}
 	if p.Metrics != "" {
 		if err := checkMetrics(p.Metrics); err != nil {
@@ -106,6 +112,17 @@ func (p *Policy) checkEndpoints() error {
 		}
 		if n := e.MaxConcurrent; n < 0 || n > maxConcurrent {
 			return fmt.Errorf("endpoint %q: max_concurrent %d is out of range; have 1 to %d", e.Upstream, n, maxConcurrent)
+		}
+		if n := e.MaxTokens; n < 0 || n > maxTokens {
+			return fmt.Errorf("endpoint %q: max_tokens %d is out of range; have 1 to %d", e.Upstream, n, maxTokens)
+		}
+		if w := e.Weight; w != 0 && !(w >= minWeight && w <= maxWeight) {
+			return fmt.Errorf("endpoint %q: weight %v is out of range; have %v to %v", e.Upstream, w, minWeight, maxWeight)
+		}
+		if e.Zone != "" {
+			if err := checkName("zone", e.Zone); err != nil {
+				return fmt.Errorf("endpoint %q: %w", e.Upstream, err)
+			}
 		}
 		if e.Name == "" {
 			continue

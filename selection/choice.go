@@ -74,9 +74,10 @@ type choice struct {
 	model    uint64 // hash of the Call's model
 
 	seats   []seat
-	left    []*seat // seats that passed the filter
-	usable  int     // how many those were
-	aside   []*seat // scratch of the strategies
+	left    []*seat    // seats that passed the filter
+	usable  int        // how many those were
+	aside   []*seat    // scratch of the strategies
+	scored  llmlb.View // the seat that the scorers are asked about
 	holders []holder
 	best    int // the longest match on any seat, in tokens
 }
@@ -128,7 +129,12 @@ func (ch *choice) reserve() (*seat, Verdict) {
 	ch.score()
 	ch.findHome()
 	picked, d := ch.pick()
+	ch.book(picked, d)
+	return picked, Granted
+}
 
+// book reserves the seat for the Call.
+func (ch *choice) book(picked *seat, d llmlb.Decision) {
 	c, e := ch.call, picked.endpoint
 	output := 0
 	if c.Generates() {
@@ -143,12 +149,14 @@ func (ch *choice) reserve() (*seat, Verdict) {
 		e.CountDecision(d.Reason)
 		ch.record(picked)
 	}
-	return picked, Granted
 }
 
 // pick applies the strategy to the seats that are left.
 func (ch *choice) pick() (*seat, llmlb.Decision) {
 	warm := ch.markWarm()
+	if ch.settings.Strategy == StrategyWeighted {
+		ch.hear()
+	}
 	var s *seat
 	var reason llmlb.Reason
 	switch {
@@ -163,7 +171,11 @@ func (ch *choice) pick() (*seat, llmlb.Decision) {
 	default:
 		s, reason = ch.work()
 	}
-	return s, llmlb.Decision{
+	return s, ch.decision(s, reason, warm)
+}
+
+func (ch *choice) decision(s *seat, reason llmlb.Reason, warm int) llmlb.Decision {
+	return llmlb.Decision{
 		Reason: reason, Matched: s.matched, Best: ch.best, Warm: warm,
 		Predicted: time.Duration(s.ttft * float64(time.Second)),
 	}

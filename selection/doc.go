@@ -25,8 +25,9 @@
 // Draining endpoints, Caddy's own checks and limits are never given up: where a
 // limit alone stands in the way the verdict is [Full].
 //
-// Score and pick are the strategy's: see cost.go, work.go, prefix_spill.go and
-// cold.go.
+// Score and pick are the strategy's: see cost.go, work.go, prefix_spill.go,
+// weighted.go and cold.go. Where a policy of Caddy's own chooses, it is offered
+// what passed the filter (delegate.go).
 //
 // # What survives a reload
 //

@@ -1,6 +1,10 @@
 package selection
 
-import "github.com/caddy-llmlb/caddy-llmlb/llmlb"
+import (
+	"strings"
+
+	"github.com/caddy-llmlb/caddy-llmlb/llmlb"
+)
 
 // barred says why a seat is not to be taken, as a set.
 type barred uint8
@@ -115,20 +119,31 @@ func (ch *choice) judgeModels() {
 	if ch.call.Model == "" {
 		return
 	}
-	listed := false
-	for i := range ch.seats {
-		yes, _ := ch.seats[i].endpoint.Serves(ch.model, ch.now)
-		listed = listed || yes
-	}
-	if !listed {
-		return
+	model := ch.model
+	if !ch.listed(model) {
+		// SGLang takes an adapter behind the model's name and lists the model
+		// alone.
+		base, _, adapted := strings.Cut(ch.call.Model, ":")
+		if model = llmlb.ModelHash(base); !adapted || !ch.listed(model) {
+			return
+		}
 	}
 	for i := range ch.seats {
 		s := &ch.seats[i]
-		if yes, known := s.endpoint.Serves(ch.model, ch.now); known && !yes {
+		if yes, known := s.endpoint.Serves(model, ch.now); known && !yes {
 			s.barred |= barModel
 		}
 	}
+}
+
+// listed reports whether any seat's endpoint lists the model.
+func (ch *choice) listed(model uint64) bool {
+	for i := range ch.seats {
+		if yes, _ := ch.seats[i].endpoint.Serves(model, ch.now); yes {
+			return true
+		}
+	}
+	return false
 }
 
 // relaxations are what is given up, in this order, when no seat is free of it:

@@ -113,7 +113,7 @@ func TestWithNoNumbersAtAllOwnCountsBalance(t *testing.T) {
 func TestForeignLoadIsAvoided(t *testing.T) {
 	for _, strategy := range Strategies() {
 		w := newWorld(t, addresses(3)...)
-		w.settings.Strategy = strategy
+		w.choosing(strategy)
 		got := map[string]int{}
 		for i := range 30 {
 			w.scrape(addresses(3)[0], 30, 6, 0.5)

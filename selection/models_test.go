@@ -36,6 +36,10 @@ func TestOnlyServersOfTheModelAreTaken(t *testing.T) {
 		t.Errorf("a model on nobody's list: %v; want all, since some engines answer to any name", got)
 	}
 
+	if got := ask(w, "large:my-adapter"); got[a] != 0 {
+		t.Errorf("an adapter behind the model's name, as SGLang takes it: %v; want none at the first", got)
+	}
+
 	t.Run("full is not wrong", func(t *testing.T) {
 		w := newWorld(t, a, b)
 		w.settings.Members[1].MaxConcurrent = 1

@@ -2,6 +2,7 @@ package selection
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -58,10 +59,18 @@ type Policy struct {
 	UpstreamAuth string `json:"upstream_auth,omitempty"`
 
 	// Strategy is "work", which minimises the predicted time to first token
-	// corrected for what the request does to others, or "prefix_spill", which
-	// stays with a server that holds the prefix until a threshold is reached.
-	// Default: "work".
+	// corrected for what the request does to others; "prefix_spill", which
+	// stays with a server that holds the prefix until a threshold is reached;
+	// or "weighted", which goes by the opinions of Scorers. Default: "work".
 	Strategy string `json:"strategy,omitempty"`
+
+	// Scorers are the opinions that "weighted" goes by, at most 8, each by its
+	// weight. Default: queue 0.35, prefix 0.35, token_budget 0.20, errors 0.10.
+	Scorers []Scorer `json:"scorers,omitempty"`
+
+	// SelectionPolicyRaw is another of Caddy's policies, in place of Strategy:
+	// it chooses among the servers that can be used.
+	SelectionPolicyRaw json.RawMessage `json:"selection_policy,omitempty" caddy:"namespace=http.reverse_proxy.selection_policies inline_key=policy"`
 
 	// Affinity, over 0 and up to 1: a server counts as warm when it holds at
 	// least this share of the best match. Default: 0.8.
@@ -91,6 +100,15 @@ type Policy struct {
 	// IndexBytes bounds the memory of the pool's prefix index. Default: 64 MiB.
 	IndexBytes int64 `json:"index_bytes,omitempty"`
 
+	// LocalZone is where this gateway stands. Servers of other zones are used
+	// when none of this zone can be. Global placeholders such as {env.ZONE} are
+	// resolved at load. Default: none, zones are not used.
+	LocalZone string `json:"local_zone,omitempty"`
+
+	// ORCA asks the servers for their load in the head of each answer, which is
+	// newer than what was scraped. Default: false.
+	ORCA bool `json:"orca,omitempty"`
+
 	// Endpoints says more about single upstreams.
 	Endpoints []Endpoint `json:"endpoints,omitempty"`
 
@@ -99,9 +117,10 @@ type Policy struct {
 	// understood, and cannot be sent a second time. Default: 32 MiB.
 	MaxBody int64 `json:"max_body,omitempty"`
 
-	logger *zap.Logger
-	handle *llmlb.Handle
-	alone  sync.Once
+	logger   *zap.Logger
+	handle   *llmlb.Handle
+	selector reverseproxy.Selector // chooses in our place; nil with a strategy of our own
+	alone    sync.Once
 }
 
 // Endpoint says more about one upstream.
@@ -113,9 +132,22 @@ type Endpoint struct {
 	// "ep-" and six hex digits.
 	Name string `json:"name,omitempty"`
 
+	// Weight is how much work it gets for its speed, from 0.01 to 100: one of
+	// weight 2 counts as twice as fast as it was seen to be. Default: 1.
+	Weight float64 `json:"weight,omitempty"`
+
+	// Zone is where it stands; see LocalZone. Default: none, which belongs to
+	// every zone.
+	Zone string `json:"zone,omitempty"`
+
 	// MaxConcurrent is how many of our own requests it gets at once. Default:
 	// no limit.
 	MaxConcurrent int `json:"max_concurrent,omitempty"`
+
+	// MaxTokens is how many of our own tokens are in flight there at most:
+	// prompt tokens it has to compute, and the output expected. A request that
+	// is larger by itself is let in when it is alone. Default: no limit.
+	MaxTokens int `json:"max_tokens,omitempty"`
 
 	// Drain gives it nothing new. Default: false.
 	Drain bool `json:"drain,omitempty"`
@@ -140,8 +172,17 @@ func (p *Policy) Provision(ctx caddy.Context) error {
 	if proxy == nil {
 		return errors.New("lb_policy llm works in a reverse_proxy only")
 	}
+	if within(ctx) {
+		return errors.New("lb_policy llm cannot be a fallback inside its own strategy")
+	}
 	settings, err := p.settings(proxy)
 	if err != nil {
+		return err
+	}
+	if settings.Scorers, err = p.loadScorers(ctx); err != nil {
+		return err
+	}
+	if err := p.loadSelector(ctx); err != nil {
 		return err
 	}
 	if proxy.ResponseBuffers != 0 {
@@ -178,18 +219,30 @@ func parent(ctx caddy.Context) *reverseproxy.Handler {
 	return nil
 }
 
+// within reports whether the policy stands in another of its kind.
+func within(ctx caddy.Context) bool {
+	n := 0
+	for _, m := range ctx.Modules() {
+		if _, ok := m.(*Policy); ok {
+			n++
+		}
+	}
+	return n > 1 // it is the last one itself
+}
+
 // Select returns the upstream for the next attempt, or nil when none may be
-// used. It never waits for one and never writes to the client.
+// used. It never waits for one, and writes nothing to the client but what another
+// of Caddy's policies, when one chooses, puts into the header.
 //
 // The request is a clone that Caddy makes once and passes to every attempt, so
 // what belongs to this proxying is kept in its context, set in place.
-func (p *Policy) Select(upstreams reverseproxy.UpstreamPool, r *http.Request, _ http.ResponseWriter) *reverseproxy.Upstream {
+func (p *Policy) Select(upstreams reverseproxy.UpstreamPool, r *http.Request, w http.ResponseWriter) *reverseproxy.Upstream {
 	now := time.Now()
 	s, _ := r.Context().Value(servingKey{}).(*serving)
 	if s == nil || s.policy != p {
 		s = p.begin(r, now)
 	}
-	return s.next(upstreams, r, now)
+	return s.next(upstreams, r, w, now)
 }
 
 // begin finds the request's Call, or makes one.

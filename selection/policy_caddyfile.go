@@ -20,6 +20,7 @@ var options = map[string]func(*Policy, *caddyfile.Dispenser) error{
 	"stale_after":     func(p *Policy, d *caddyfile.Dispenser) error { return readDuration(d, &p.StaleAfter) },
 	"upstream_auth":   (*Policy).readUpstreamAuth,
 	"strategy":        (*Policy).readStrategy,
+	"scorer":          (*Policy).readScorer,
 	"affinity":        (*Policy).readAffinity,
 	"spill_waiting":   (*Policy).readSpillWaiting,
 	"spill_ttft":      (*Policy).readSpillTTFT,
@@ -27,36 +28,47 @@ var options = map[string]func(*Policy, *caddyfile.Dispenser) error{
 	"affinity_key":    func(p *Policy, d *caddyfile.Dispenser) error { return readWord(d, &p.AffinityKey, nil) },
 	"index_bytes":     func(p *Policy, d *caddyfile.Dispenser) error { return readSize(d, &p.IndexBytes) },
 	"max_body":        func(p *Policy, d *caddyfile.Dispenser) error { return readSize(d, &p.MaxBody) },
+	"local_zone":      func(p *Policy, d *caddyfile.Dispenser) error { return readWord(d, &p.LocalZone, nil) },
+	"orca":            (*Policy).readORCA,
 	"endpoint":        (*Policy).readEndpoint,
 }
 
 // OptionNames lists the Caddyfile options of the policy, for messages.
 func OptionNames() []string {
 	return []string{
-		"pool", "engine", "metrics", "scrape_interval", "stale_after", "upstream_auth", "strategy", "affinity",
-		"spill_waiting", "spill_ttft", "kv_limit", "affinity_key", "index_bytes", "endpoint", "max_body",
+		"pool", "engine", "metrics", "scrape_interval", "stale_after", "upstream_auth", "strategy", "scorer", "affinity",
+		"spill_waiting", "spill_ttft", "kv_limit", "affinity_key", "index_bytes", "local_zone", "orca", "endpoint", "max_body",
 	}
 }
+
+// repeatable options add to what they said before.
+var repeatable = []string{"endpoint", "scorer"}
 
 // UnmarshalCaddyfile sets up the policy from Caddyfile tokens:
 //
 //	lb_policy llm {
 //		pool            <name>
-//		engine          auto|vllm|sglang|llamacpp|trtllm|triton|tgi|lmdeploy|nim|none
+//		engine          auto|vllm|sglang|llamacpp|trtllm|triton|tgi|lmdeploy|nim|ollama|none
 //		metrics         </path | :port/path | url with {host}>
 //		scrape_interval <duration>
 //		stale_after     <duration>
 //		upstream_auth   bearer <token>
-//		strategy        work|prefix_spill
+//		strategy        work|prefix_spill|weighted|<another policy of Caddy's> [<its arguments and block>]
+//		scorer          <name> [<weight>] [<its arguments and block>]
 //		affinity        <ratio> [<min_tokens>]
 //		spill_waiting   <n>|off
 //		spill_ttft      <duration>|off
 //		kv_limit        <percent>
 //		affinity_key    <key>
 //		index_bytes     <size>
+//		local_zone      <zone>
+//		orca            on|off
 //		endpoint <upstream> {
 //			name           <name>
+//			weight         <factor>
+//			zone           <zone>
 //			max_concurrent <n>
+//			max_tokens     <n>
 //			drain
 //		}
 //		max_body        <size>
@@ -69,7 +81,7 @@ func (p *Policy) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	lines := make(map[string]int)
 	for d.NextBlock(0) {
 		name := d.Val()
-		if line, given := lines[name]; given && name != "endpoint" {
+		if line, given := lines[name]; given && !slices.Contains(repeatable, name) {
 			return d.Errf("option '%s' is given twice, first at line %d", name, line)
 		}
 		lines[name] = d.Line()
@@ -111,10 +123,6 @@ func (p *Policy) readMetrics(d *caddyfile.Dispenser) error {
 }
 
 func (p *Policy) readEngine(d *caddyfile.Dispenser) error { return readChoice(d, &p.Engine, engines) }
-
-func (p *Policy) readStrategy(d *caddyfile.Dispenser) error {
-	return readChoice(d, &p.Strategy, Strategies())
-}
 
 func (p *Policy) readUpstreamAuth(d *caddyfile.Dispenser) error {
 	args := d.RemainingArgs()
@@ -194,42 +202,5 @@ func (p *Policy) readKVLimit(d *caddyfile.Dispenser) error {
 		return d.Errf("bad kv_limit '%s'; have over 0%% and up to 100%%", args[0])
 	}
 	p.KVLimit = limit
-	return nil
-}
-
-func (p *Policy) readEndpoint(d *caddyfile.Dispenser) error {
-	args, err := arguments(d, 1, 1)
-	if err != nil {
-		return err
-	}
-	e := Endpoint{Upstream: args[0]}
-	if slices.ContainsFunc(p.Endpoints, func(o Endpoint) bool { return o.Upstream == e.Upstream }) {
-		return d.Errf("endpoint '%s' is described twice", e.Upstream)
-	}
-	given := make(map[string]bool)
-	for nesting := d.Nesting(); d.NextBlock(nesting); {
-		name := d.Val()
-		if given[name] {
-			return d.Errf("option '%s' of endpoint '%s' is given twice", name, e.Upstream)
-		}
-		given[name] = true
-		switch name {
-		case "name":
-			err = readWord(d, &e.Name, func(s string) error { return checkName("name", s) })
-		case "max_concurrent":
-			err = readCount(d, &e.MaxConcurrent, maxConcurrent)
-		case "drain":
-			e.Drain = true
-			if d.NextArg() {
-				err = d.Errf("option 'drain' of endpoint '%s' takes no argument, got '%s'", e.Upstream, d.Val())
-			}
-		default:
-			err = d.Errf("unknown option '%s' of endpoint '%s'; have name, max_concurrent, drain", name, e.Upstream)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	p.Endpoints = append(p.Endpoints, e)
 	return nil
 }

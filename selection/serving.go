@@ -19,12 +19,13 @@ type serving struct {
 	call   *llmlb.Call
 	own    bool // the policy made the Call, so it ends its Leases
 
-	last *llmlb.Endpoint // of the attempt begun last
-	stop func()          // takes back what watches an own Lease
+	last   *llmlb.Endpoint // of the attempt begun last
+	stop   func()          // takes back what watches an own Lease
+	header http.Header     // the response's before a policy of Caddy's wrote to it
 }
 
 // next begins an attempt.
-func (s *serving) next(upstreams reverseproxy.UpstreamPool, r *http.Request, now time.Time) *reverseproxy.Upstream {
+func (s *serving) next(upstreams reverseproxy.UpstreamPool, r *http.Request, w http.ResponseWriter, now time.Time) *reverseproxy.Upstream {
 	c := s.call
 	if s.last != nil {
 		s.failed(now)
@@ -35,7 +36,8 @@ func (s *serving) next(upstreams reverseproxy.UpstreamPool, r *http.Request, now
 	}
 	u := s.granted(upstreams, now)
 	if u == nil {
-		u = s.choose(upstreams, now)
+		s.unsay(w)
+		u = s.choose(upstreams, r, w, now)
 	}
 	if u == nil {
 		c.Exhausted = true
@@ -106,15 +108,11 @@ func (s *serving) giveBack(now time.Time) {
 }
 
 // choose picks among the upstreams that the proxy gives, and reserves.
-func (s *serving) choose(upstreams reverseproxy.UpstreamPool, now time.Time) *reverseproxy.Upstream {
+func (s *serving) choose(upstreams reverseproxy.UpstreamPool, r *http.Request, w http.ResponseWriter, now time.Time) *reverseproxy.Upstream {
 	c := s.call
 	ch := newChoice(c, s.index, now)
 	defer ch.free()
-	c.Pool.Lock()
-	ch.addUpstreams(upstreams)
-	picked, v := ch.reserve()
-	kept := ch.keep(picked)
-	c.Pool.Unlock()
+	picked, kept, v := s.reserve(ch, upstreams, r, w)
 	if v != Granted {
 		return nil
 	}
@@ -124,6 +122,19 @@ func (s *serving) choose(upstreams reverseproxy.UpstreamPool, now time.Time) *re
 		c.Learn(now)
 	}
 	return upstreams[picked.upstream]
+}
+
+// reserve makes the choice in one critical section.
+func (s *serving) reserve(ch *choice, upstreams reverseproxy.UpstreamPool, r *http.Request, w http.ResponseWriter) (picked *seat, k kept, v Verdict) {
+	s.call.Pool.Lock()
+	defer s.call.Pool.Unlock()
+	ch.addUpstreams(upstreams)
+	if s.policy.selector != nil {
+		picked, v = ch.delegate(s.policy.selector, upstreams, r, w)
+	} else {
+		picked, v = ch.reserve()
+	}
+	return picked, ch.keep(picked), v
 }
 
 // addUpstreams takes the upstreams of one attempt as seats. What the settings

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,11 +23,18 @@ func (p *Policy) settings(proxy *reverseproxy.Handler) (*llmlb.Settings, error) 
 	if err != nil {
 		return nil, err
 	}
-	strategy := cmp.Or(p.Strategy, StrategyWork)
+	zone, err := p.zone()
+	if err != nil {
+		return nil, err
+	}
+	strategy := p.strategy()
 	s := &llmlb.Settings{
 		Pool:        cmp.Or(p.Pool, llmlb.DefaultPool),
 		Dynamic:     proxy.DynamicUpstreamsRaw != nil || proxy.DynamicUpstreams != nil,
 		Strategy:    strategy,
+		Delegated:   p.SelectionPolicyRaw != nil,
+		Zone:        zone,
+		ORCA:        p.ORCA,
 		Affinity:    cmp.Or(p.Affinity, llmlb.DefaultAffinity),
 		MinTokens:   cmp.Or(p.AffinityMinTokens, llmlb.DefaultMinTokens),
 		KVLimit:     cmp.Or(p.KVLimit, llmlb.DefaultKVLimit),
@@ -55,6 +63,42 @@ func (p *Policy) settings(proxy *reverseproxy.Handler) (*llmlb.Settings, error) 
 	}
 	s.Fingerprint = p.fingerprint(proxy)
 	return s, nil
+}
+
+// strategy is what chooses: one of our own, or the name of another of Caddy's
+// policies.
+func (p *Policy) strategy() string { return cmp.Or(p.delegated(), p.Strategy, StrategyWork) }
+
+// zone returns the zone of this gateway, without placeholders, after checking
+// that zones are said on both sides: one side alone would mean nothing.
+func (p *Policy) zone() (string, error) {
+	var zones []string
+	for _, e := range p.Endpoints {
+		if e.Zone == "" || slices.Contains(zones, e.Zone) {
+			continue
+		}
+		if p.LocalZone == "" {
+			return "", fmt.Errorf("endpoint %q: zone %q means nothing without local_zone, the zone of this gateway", e.Upstream, e.Zone)
+		}
+		zones = append(zones, e.Zone)
+	}
+	if p.LocalZone == "" {
+		return "", nil
+	}
+	zone, err := caddy.NewReplacer().ReplaceOrErr(p.LocalZone, true, true)
+	if err != nil {
+		return "", fmt.Errorf("resolving local_zone: %w", err)
+	}
+	if err := checkName("local_zone", zone); err != nil {
+		return "", err
+	}
+	if len(zones) == 0 {
+		return "", fmt.Errorf("local_zone %q means nothing: no endpoint has a zone", zone)
+	}
+	if !slices.Contains(zones, zone) {
+		return "", fmt.Errorf("local_zone %q is the zone of no endpoint; have %s", zone, strings.Join(zones, ", "))
+	}
+	return zone, nil
 }
 
 // addMembers lists the proxy's static upstreams, with what the policy says
@@ -93,7 +137,8 @@ func (p *Policy) addMembers(s *llmlb.Settings, proxy *reverseproxy.Handler) erro
 		seen[u.Dial] = true
 		m := llmlb.Member{Address: u.Dial, Available: u.Available}
 		if e := more[u.Dial]; e != nil {
-			m.Name, m.MaxConcurrent, m.Drain = e.Name, e.MaxConcurrent, e.Drain
+			m.Name, m.MaxConcurrent, m.MaxTokens = e.Name, e.MaxConcurrent, e.MaxTokens
+			m.Weight, m.Zone, m.Drain = e.Weight, e.Zone, e.Drain
 		}
 		s.Members = append(s.Members, m)
 	}

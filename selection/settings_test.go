@@ -2,6 +2,7 @@ package selection
 
 import (
 	"encoding/json"
+	"maps"
 	"testing"
 	"time"
 
@@ -66,6 +67,40 @@ func TestSettingsComeFromTheProxyAndTheOptions(t *testing.T) {
 		}
 		if got := indexOf(p.handle.Pool()).bytes.Load(); got != 1<<20 {
 			t.Errorf("index of %d bytes", got)
+		}
+	})
+	t.Run("weighted", func(t *testing.T) {
+		t.Setenv("LLM_TEST_ZONE", "eu")
+		_, p := provision(t, `,"strategy":"weighted","scorers":[{"weight":2,"scorer":{"name":"prefix"}},{"scorer":{"name":"test_arguments","words":["a"]}}],"orca":true,"local_zone":"{env.LLM_TEST_ZONE}","endpoints":[{"upstream":"10.4.0.12:8000","weight":2.5,"zone":"eu","max_tokens":1000}]`, twoUpstreams)
+		s := p.handle.Settings()
+		if len(s.Scorers) != 2 || s.Scorers[0].Name != "prefix" || s.Scorers[0].Weight != 2 || s.Scorers[1].Weight != 1 {
+			t.Fatalf("scorers %+v", s.Scorers)
+		}
+		if own, ok := s.Scorers[1].Scorer.(*someArguments); !ok || len(own.Words) != 1 {
+			t.Errorf("the scorer by somebody else is %+v", s.Scorers[1].Scorer)
+		}
+		if m := s.Members[1]; !s.ORCA || s.Zone != "eu" || m.Weight != 2.5 || m.Zone != "eu" || m.MaxTokens != 1000 {
+			t.Errorf("orca %v, zone %q, member %+v", s.ORCA, s.Zone, m)
+		}
+	})
+	t.Run("weighted without scorers", func(t *testing.T) {
+		_, p := provision(t, `,"strategy":"weighted"`, twoUpstreams)
+		got := map[string]float64{}
+		for _, s := range p.handle.Settings().Scorers {
+			got[s.Name] = s.Weight
+		}
+		if want := map[string]float64{"queue": 0.35, "prefix": 0.35, "token_budget": 0.20, "errors": 0.10}; !maps.Equal(got, want) {
+			t.Errorf("weights %v, want %v", got, want)
+		}
+	})
+	t.Run("a policy of Caddy's", func(t *testing.T) {
+		_, p := provision(t, `,"selection_policy":{"policy":"random_choose","choose":3}`, twoUpstreams)
+		s := p.handle.Settings()
+		if s.Strategy != "random_choose" || !s.Delegated || s.Scorers != nil {
+			t.Errorf("strategy %s, delegated %v, scorers %v", s.Strategy, s.Delegated, s.Scorers)
+		}
+		if chosen, ok := p.selector.(*reverseproxy.RandomChoiceSelection); !ok || chosen.Choose != 3 {
+			t.Errorf("the policy is %+v", p.selector)
 		}
 	})
 	t.Run("dynamic", func(t *testing.T) {

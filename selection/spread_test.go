@@ -128,7 +128,7 @@ func TestConversationsWithOneSystemPromptSpreadUnderLoadAndKeepTheirHome(t *test
 func TestAGrowingConversationKeepsItsHome(t *testing.T) {
 	for _, strategy := range Strategies() {
 		w := newWorld(t, addresses(3)...)
-		w.settings.Strategy = strategy
+		w.choosing(strategy)
 		kept, turns := 0, 0
 		for conv := range 20 {
 			var parts []part
