@@ -23,6 +23,8 @@ type backend struct {
 	load     load
 	page     func(w http.ResponseWriter, r *http.Request) // replaces the metrics page
 	chat     func(w http.ResponseWriter, r *http.Request, body []byte)
+	models   string // its list of models, none if empty
+	asked    int    // for that list, by the gateway
 	scrapes  int
 	hits     int
 	open     int
@@ -82,9 +84,14 @@ func (b *backend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case "/metrics":
 		b.metrics(w, r)
 		return
-	case "/prometheus/metrics", "/v1/metrics":
+	case "/prometheus/metrics", "/v1/metrics", "/v1/loads", "/api/ps":
 		http.NotFound(w, r) // other engines have their page there
 		return
+	case "/v1/models":
+		if r.UserAgent() == "caddy-llmlb" { // the gateway itself, in the background
+			b.listModels(w, r)
+			return
+		}
 	case "/health":
 		return
 	}
@@ -111,6 +118,21 @@ func (b *backend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		chat = answer
 	}
 	chat(w, r, body)
+}
+
+// listModels answers the gateway's own question for the list of models.
+func (b *backend) listModels(w http.ResponseWriter, r *http.Request) {
+	b.mu.Lock()
+	b.asked++
+	list := b.models
+	b.cond.Broadcast()
+	b.mu.Unlock()
+	if list == "" {
+		http.NotFound(w, r)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	io.WriteString(w, list)
 }
 
 func (b *backend) metrics(w http.ResponseWriter, r *http.Request) {

@@ -109,7 +109,7 @@ func choose(p *llmlb.Pool, s *llmlb.Settings, at time.Time, endpoint string) {
 	p.Lock()
 	defer p.Unlock()
 	k := p.NextPick()
-	k.At, k.Settings, k.Model, k.InputTokens, k.Kept, k.Of = at, s, "llama", 2300, 1, 1
+	k.At, k.Strategy, k.Model, k.InputTokens, k.Kept, k.Of = at, s.Strategy, "llama", 2300, 1, 1
 	k.Candidates[0].Name = endpoint
 }
 

@@ -1,6 +1,7 @@
 package health
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"strings"
@@ -21,7 +22,8 @@ import (
 //   - Series with a priority break down the one with priority="".
 //
 // Values that are no value (NaN, infinite, negative, out of range) are left
-// out. If nothing is left, the number is Unknown.
+// out. If nothing is left, the number is Unknown. One that can only be a mistake
+// is named to the operator; NaN is how engines say that they have none yet.
 
 // replicaLabels tell apart processes that report the same thing.
 var replicaLabels = []string{"tp_rank", "pp_rank", "moe_ep_rank", "pid"}
@@ -42,15 +44,19 @@ func selector(name string) (family, label, value string) {
 
 // parts returns the value under that name for each part of the engine, without
 // those above limit.
-func (f families) parts(name string, limit float64) []float64 {
+func (f *families) parts(name string, limit float64) []float64 {
 	family, key, want := selector(name)
-	mf := f[family]
+	mf := f.byName[family]
 	var values []float64
 	var index map[string]int
 	for _, m := range mf.GetMetric() {
 		v := m.GetUntyped().GetValue()
-		if m.GetUntyped() == nil || math.IsNaN(v) || v < 0 || v > limit ||
+		if m.GetUntyped() == nil || math.IsNaN(v) ||
 			label(m, "priority") != "" || key != "" && label(m, key) != want {
+			continue
+		}
+		if v < 0 || v > limit {
+			f.doubt = cmp.Or(f.doubt, outOfRange(family))
 			continue
 		}
 		if len(mf.GetMetric()) == 1 {
@@ -95,7 +101,7 @@ func label(m *dto.Metric, name string) string {
 }
 
 // sum adds up the parts of the first family that has any.
-func (f families) sum(limit float64, names ...string) float64 {
+func (f *families) sum(limit float64, names ...string) float64 {
 	for _, name := range names {
 		values := f.parts(name, limit)
 		if len(values) == 0 {
@@ -115,7 +121,7 @@ const roundingOver = 0.001
 
 // share returns the mean and the highest of the parts of the first family that
 // has any.
-func (f families) share(names ...string) (mean, highest float64) {
+func (f *families) share(names ...string) (mean, highest float64) {
 	for _, name := range names {
 		values := f.parts(name, 1+roundingOver)
 		if len(values) == 0 {
@@ -132,7 +138,7 @@ func (f families) share(names ...string) (mean, highest float64) {
 
 // blocks returns the share of KV blocks in use, for pages that tell both
 // numbers but no share.
-func (f families) blocks(used, all string) float64 {
+func (f *families) blocks(used, all string) float64 {
 	u, a := f.sum(maxTokens, used), f.sum(maxTokens, all)
 	if u < 0 || a <= 0 || u > a {
 		return llmlb.Unknown
@@ -142,7 +148,7 @@ func (f families) blocks(used, all string) float64 {
 
 // least returns the lowest of the family's values: of several processes that
 // tell when they started, the oldest is as old as the engine.
-func (f families) least(name string) float64 {
+func (f *families) least(name string) float64 {
 	values := f.parts(name, maxSeconds)
 	if len(values) == 0 {
 		return llmlb.Unknown
@@ -151,7 +157,7 @@ func (f families) least(name string) float64 {
 }
 
 // capacity returns the size of the KV cache over all parts.
-func (f families) capacity(c Capacity) float64 {
+func (f *families) capacity(c Capacity) float64 {
 	switch {
 	case c.Each != "":
 		each := f.parts(c.Each, maxTokens)
@@ -166,7 +172,7 @@ func (f families) capacity(c Capacity) float64 {
 	}
 	total := 0.0
 	seen := make(map[string]bool)
-	for _, m := range f[c.Family].GetMetric() {
+	for _, m := range f.byName[c.Family].GetMetric() {
 		part := partOf(m)
 		if seen[part] {
 			continue
@@ -187,16 +193,16 @@ func (f families) capacity(c Capacity) float64 {
 
 // tokens returns the size of a cache, if it can be one.
 func tokens(size float64) float64 {
-	if size <= 0 || size > maxTokens {
-		return llmlb.Unknown
+	if size > 0 && size <= maxTokens {
+		return size
 	}
-	return size
+	return llmlb.Unknown
 }
 
 // asleep reports whether the page says that no part of the engine is awake.
-func (f families) asleep(d *Dialect) bool {
+func (f *families) asleep(d *Dialect) bool {
 	told := false
-	for _, m := range f[d.Sleep].GetMetric() {
+	for _, m := range f.byName[d.Sleep].GetMetric() {
 		if label(m, d.SleepLabel) != d.AwakeState {
 			continue
 		}
@@ -215,12 +221,12 @@ func printable(name string) bool {
 }
 
 // models returns the model names seen as labels, sorted.
-func (f families) models() []string {
+func (f *families) models() []string {
 	var names []string
-	for _, mf := range f {
+	for _, mf := range f.byName {
 		for _, m := range mf.GetMetric() {
 			name := label(m, "model_name")
-			if name == "" || len(name) > maxModelName || !printable(name) || slices.Contains(names, name) {
+			if !nameable(name) || slices.Contains(names, name) {
 				continue
 			}
 			if names = append(names, name); len(names) == maxModels {

@@ -53,8 +53,8 @@ func TestAutoBacksOff(t *testing.T) {
 		time.Sleep(2 * time.Minute)
 		from := time.Now()
 		time.Sleep(5 * time.Minute)
-		if n := net.count("a:1", from); n < 27 || n > 30 {
-			t.Errorf("%d scrapes in 5 minutes of a server without metrics, want three per 32 s", n)
+		if n := net.count("a:1", from); n < 40 || n > 46 {
+			t.Errorf("%d scrapes in 5 minutes of a server without metrics, want five per 34 s", n)
 		}
 		if n := net.count("b:1", from); n < 299 {
 			t.Errorf("%d scrapes in 5 minutes of a server that is loading, want one per second", n)
@@ -102,7 +102,7 @@ func TestAutoLooksAgain(t *testing.T) {
 		t.Error("trusts what it found before a restart")
 	}
 	s.Engine = "llamacpp"
-	if list, path := f.next(s); !slices.Equal(list, []*Dialect{&llamacpp}) || path != "/metrics" {
+	if list, what := f.next(s); !slices.Equal(list, []*Dialect{&llamacpp}) || what.path != "/metrics" {
 		t.Error("does not follow new settings")
 	}
 	if why, pause := f.failed(s, &page{conclusive: true}, "501"); pause != 0 || why != "501" {

@@ -50,7 +50,7 @@ func BenchmarkReadPage16KB(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		p := &page{body: body, header: http.Header{}, scratch: scratches.Get().(*scratch)}
-		s, _, why := readPage(now, p, dialects)
+		s, _, _, why := readPage(now, p, dialects)
 		if why != "" || s.Waiting != 3 || s.TTFTCount != 2000 {
 			b.Fatalf("read %+v, %q", s, why)
 		}
@@ -66,11 +66,11 @@ func BenchmarkScrape16KB(b *testing.B) {
 	s := &llmlb.Settings{Upstream: func() (http.RoundTripper, string) { return discardTimes{net}, "http" }}
 	b.ReportAllocs()
 	for b.Loop() {
-		p, why := fetch(context.Background(), s, "127.0.0.1:8000", "/metrics", time.Second)
+		p, why := fetch(context.Background(), s, "127.0.0.1:8000", ask{path: "/metrics", text: true}, time.Second)
 		if why != "" {
 			b.Fatal(why)
 		}
-		if _, _, why := readPage(time.Now(), p, dialects); why != "" {
+		if _, _, _, why := readPage(time.Now(), p, dialects); why != "" {
 			b.Fatal(why)
 		}
 		p.release()

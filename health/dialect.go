@@ -9,8 +9,8 @@ import (
 )
 
 // dialects are the engines that can be read, in the order in which auto tries
-// them on one page.
-var dialects = prepare(&vLLM, &sglang, &llamacpp, &tgi, &lmdeploy, &triton, &trtllm, &nim)
+// them. An engine with two pages has two, the one that tells more first.
+var dialects = prepare(&vLLM, &sglang, &llamacpp, &tgi, &lmdeploy, &triton, &trtllm, &nim, &sglangLoads, &ollama)
 
 // Dialect says in which families an engine tells its load. Lists of names are
 // in order of preference, newest first: the first with a usable value counts,
@@ -27,10 +27,30 @@ type Dialect struct {
 	// program may have them too: auto believes them at Path alone.
 	Plain bool
 
+	// List says that the page is not metrics text but JSON: an object in which
+	// this key has a list of objects, one for each part of the engine. Their
+	// numbers are read as samples of families named like their keys. Such a page
+	// is believed at Path alone, like plain names.
+	List string
+
+	// Rank is the key of such an object that tells which part it is. Without,
+	// each is a part of its own.
+	Rank string
+
+	// Loadless says that the engine tells no load at all, so that a page without
+	// is no failure. The endpoint is then judged by our own calls.
+	Loadless bool
+
+	// Ready is a gauge that is 0 until the engine has something to report: with
+	// no load beside it the page says nothing yet.
+	Ready string
+
 	Running []string // gauge: sequences in the batch
 	Waiting []string // gauge: requests queued
 	Held    []string // gauge: requests that wait to get into that queue, which counts them not; added
 	KVUsage []string // gauge: share of KV memory in use, 0 to 1
+
+	WaitingTokens []string // gauge: uncached prompt tokens of the requests queued
 
 	// KVUsed and KVBlocks are gauges, blocks in use and all there are. They
 	// count where no share is told.
@@ -56,6 +76,12 @@ type Dialect struct {
 	ProcessStart string
 	StartHeader  string
 
+	// OnDemand tells what the engine loads when a request names it.
+	OnDemand OnDemand
+
+	// DefaultTag is what a request may leave out at the end of a model's name.
+	DefaultTag string
+
 	wanted map[string]struct{}
 }
 
@@ -77,8 +103,8 @@ func prepare(list ...*Dialect) []*Dialect {
 	for _, d := range list {
 		d.wanted = make(map[string]struct{})
 		for _, names := range [][]string{
-			d.Running, d.Waiting, d.Held, d.KVUsage, d.Prompt, d.Cached, d.Generated,
-			{d.KVUsed, d.KVBlocks, d.Sleep, d.ProcessStart},
+			d.Running, d.Waiting, d.Held, d.KVUsage, d.WaitingTokens, d.Prompt, d.Cached, d.Generated,
+			{d.KVUsed, d.KVBlocks, d.Sleep, d.ProcessStart, d.OnDemand.Family, d.Ready},
 		} {
 			d.want(names...)
 		}
@@ -100,29 +126,31 @@ func (d *Dialect) want(names ...string) {
 	}
 }
 
-func dialectNamed(name string) *Dialect {
+// dialectsNamed returns the engine's dialects, or none for "auto".
+func dialectsNamed(name string) []*Dialect {
+	var list []*Dialect
 	for _, d := range dialects {
 		if d.Name == name {
-			return d
+			list = append(list, d)
 		}
 	}
-	return nil
+	return list
 }
 
 // readPage reads the page with the first of the dialects that finds load on
-// it.
-func readPage(now time.Time, p *page, list []*Dialect) (llmlb.Signals, *Dialect, reason) {
-	why := familyNotFound
+// it. The doubt is about a value that was left out of what it found.
+func readPage(now time.Time, p *page, list []*Dialect) (s llmlb.Signals, by *Dialect, doubt, why reason) {
+	why = familyNotFound
 	for _, d := range list {
-		s, problem := d.read(now, p.body, p.header, p.scratch)
+		s, doubt, problem := d.read(now, p.body, p.header, p.scratch)
 		if problem == "" {
-			return s, d, ""
+			return s, d, doubt, ""
 		}
 		if problem != familyNotFound {
 			why = problem
 		}
 	}
-	return llmlb.Signals{}, nil, why
+	return llmlb.Signals{}, nil, "", why
 }
 
 // Bounds beyond which a number is not believed. Unix times, which some pages
@@ -133,20 +161,26 @@ const (
 	maxSeconds  = 1e15
 )
 
-// read returns what the page says. Without load it is an error, whatever else
-// it says: missing is not idle.
-func (d *Dialect) read(now time.Time, body []byte, header http.Header, sc *scratch) (llmlb.Signals, reason) {
-	s := llmlb.NoSignals(now)
+// read returns what the page says, and what on it was not believed. Without load
+// it is an error, whatever else it says: missing is not idle.
+func (d *Dialect) read(now time.Time, body []byte, header http.Header, sc *scratch) (s llmlb.Signals, doubt, why reason) {
+	s = llmlb.NoSignals(now)
 	s.Engine = d.Name
-	f, problem := sc.parse(body, d.wanted)
-	if problem != "" {
-		return s, problem
+	var f *families
+	if d.List != "" {
+		f, why = d.records(body)
+	} else {
+		f, why = sc.parse(body, d.wanted)
+	}
+	if why != "" {
+		return s, "", why
 	}
 	s.Running = f.sum(maxRequests, d.Running...)
 	s.Waiting = f.sum(maxRequests, d.Waiting...)
 	if held := f.sum(maxRequests, d.Held...); held >= 0 {
 		s.Waiting = max(s.Waiting, 0) + held
 	}
+	s.WaitingTokens = f.sum(maxTokens, d.WaitingTokens...)
 	s.KVUsage, s.KVUsageMax = f.share(d.KVUsage...)
 	if s.KVUsage < 0 {
 		s.KVUsage = f.blocks(d.KVUsed, d.KVBlocks)
@@ -172,8 +206,14 @@ func (d *Dialect) read(now time.Time, body []byte, header http.Header, sc *scrat
 		}
 	}
 	s.Models = f.models()
-	if !s.HasLoad() {
-		return s, familyNotFound
+	d.readOnDemand(f, &s)
+	switch {
+	case s.HasLoad() && max(s.Running, s.Waiting) == 0 && d.Ready != "" && f.sum(maxTokens, d.Ready) == 0:
+		return s, "", notReady
+	case s.HasLoad(), d.Loadless && (f.empty() || len(s.Resident) > 0):
+		return s, f.doubt, ""
+	case f.doubt != "":
+		return s, "", f.doubt
 	}
-	return s, ""
+	return s, "", familyNotFound
 }

@@ -14,7 +14,13 @@
 // takes a reference to the pool's runner; Stop hands back to the newest
 // configuration still running and gives that reference up. A runner is one
 // supervising goroutine plus one goroutine per endpoint that is scraped, so no
-// server ever sees two scrapes at once, and a slow one delays nobody else.
+// server ever sees two scrapes at once, and a slow one delays nobody else. The
+// list of models is read by the same goroutine, between two scrapes.
+//
+// # Dialects
+//
+// A page, be it metrics text or JSON, becomes families of samples; a [Dialect]
+// is a table that says which of them mean what. An engine is one such table.
 //
 // # What survives a reload
 //

@@ -1,9 +1,13 @@
 package health
 
+import "github.com/caddy-llmlb/caddy-llmlb/llmlb"
+
 // vLLM, from V0 to the names of 2026. Waiting is not the sum of its reasons
 // (num_requests_waiting_by_reason), which break it down. The hit counters of
 // the prefix cache count a waiting request again at every scheduler step, so
-// cached tokens are read from prompt_tokens_cached_total alone.
+// cached tokens are read from prompt_tokens_cached_total alone. Adapters are told
+// as those in use; the others that fit in max_lora are ready too, which the
+// endpoint remembers.
 var vLLM = Dialect{
 	Name:      "vllm",
 	Path:      "/metrics",
@@ -20,4 +24,13 @@ var vLLM = Dialect{
 	},
 	Sleep: "vllm:engine_sleep_state", SleepLabel: "sleep_state", AwakeState: "awake",
 	ProcessStart: "process_start_time_seconds",
+	OnDemand: OnDemand{
+		Kind:   llmlb.LoadsAdapters,
+		Family: "vllm:lora_requests_info",
+		Names:  []string{"running_lora_adapters", "waiting_lora_adapters"},
+		Room:   "max_lora",
+		// Tens to hundreds of MB, from disk or the page cache to the GPU. The
+		// first use of an adapter pays for it, and the batch waits meanwhile.
+		Seconds: 0.5,
+	},
 }

@@ -28,6 +28,30 @@ const maxPage = 8 << 20
 // dialInfoKey is where Caddy's transport looks for the socket to dial.
 const dialInfoKey caddy.CtxKey = "reverse_proxy.dial_info"
 
+// ask is what one exchange is for.
+type ask struct {
+	path string // where the settings name none
+
+	// text and json say in which forms the answer can be read.
+	text, json bool
+
+	// home asks the upstream itself, wherever its metrics are.
+	home bool
+}
+
+// accept is the request's Accept header.
+func (a *ask) accept() string {
+	// Asked for OpenMetrics, engines answer in a format with other names.
+	const text, json = "text/plain;version=0.0.4", "application/json"
+	switch {
+	case a.text && a.json:
+		return text + ", " + json + ";q=0.5"
+	case a.json:
+		return json
+	}
+	return text
+}
+
 // page is what one exchange brought.
 type page struct {
 	body    []byte // decoded; valid until release
@@ -51,14 +75,17 @@ func (p *page) release() {
 // fetch reads the endpoint's page through the proxy's own transport, so that
 // TLS settings and client certificates are those of the upstream. ctx bounds
 // the whole exchange; limit is that bound in words.
-func fetch(ctx context.Context, s *llmlb.Settings, address, path string, limit time.Duration) (*page, reason) {
+func fetch(ctx context.Context, s *llmlb.Settings, address string, a ask, limit time.Duration) (*page, reason) {
 	p := &page{}
 	transport, scheme := s.Upstream()
 	src, err := parseSource(s.Scrape.Metrics)
 	if err != nil || transport == nil {
 		return p, badAddress
 	}
-	t, err := locate(address, src, path, cmp.Or(scheme, "http"), transport)
+	if a.home {
+		src = source{}
+	}
+	t, err := locate(address, src, a.path, cmp.Or(scheme, "http"), transport)
 	if err != nil {
 		return p, badAddress
 	}
@@ -70,15 +97,15 @@ func fetch(ctx context.Context, s *llmlb.Settings, address, path string, limit t
 	if !t.trusted {
 		token = ""
 	}
-	return p, p.exchange(ctx, transport, &t, token, limit)
+	return p, p.exchange(ctx, transport, &t, &a, token, limit)
 }
 
 // exchange asks for the page, and once more where it was moved to within the
 // same origin. Uvicorn-based engines redirect /metrics to /metrics/.
-func (p *page) exchange(ctx context.Context, transport http.RoundTripper, t *target, token string, limit time.Duration) reason {
+func (p *page) exchange(ctx context.Context, transport http.RoundTripper, t *target, a *ask, token string, limit time.Duration) reason {
 	for moved := false; ; moved = true {
 		var dial dialTrace
-		res, err := transport.RoundTrip(newRequest(dial.trace(ctx), t, token)) //nolint:bodyclose // discard closes it
+		res, err := transport.RoundTrip(newRequest(dial.trace(ctx), t, a, token)) //nolint:bodyclose // discard closes it
 		if err != nil {
 			p.undialed = dial.failed(err)
 			return errorReason(cmp.Or(ctx.Err(), dial.cause(err)), limit)
@@ -95,14 +122,14 @@ func (p *page) exchange(ctx context.Context, transport http.RoundTripper, t *tar
 			}
 			continue
 		}
-		why := p.read(ctx, res, limit)
+		why := p.read(ctx, res, a, limit)
 		discard(res.Body)
 		return why
 	}
 }
 
 // read takes in a response that is no redirect.
-func (p *page) read(ctx context.Context, res *http.Response, limit time.Duration) reason {
+func (p *page) read(ctx context.Context, res *http.Response, a *ask, limit time.Duration) reason {
 	if res.StatusCode != http.StatusOK {
 		// A server error passes, for example while a model is loaded; that
 		// metrics are not implemented does not.
@@ -114,8 +141,9 @@ func (p *page) read(ctx context.Context, res *http.Response, limit time.Duration
 	p.header = res.Header
 	if kind := res.Header.Get("Content-Type"); kind != "" {
 		media, _, _ := mime.ParseMediaType(kind)
-		switch media {
-		case "text/plain", "application/openmetrics-text", "application/octet-stream":
+		switch {
+		case media == "text/plain", media == "application/openmetrics-text", media == "application/octet-stream":
+		case media == "application/json" && a.json:
 		default:
 			return contentReason(media)
 		}
@@ -158,7 +186,7 @@ func (sc *scratch) unzip(r io.Reader) (err error) {
 // newRequest makes a request that Caddy's transport can send outside of the
 // proxy loop: with the socket to dial, variables, and the placeholders of the
 // upstream, which TLS server names may use.
-func newRequest(ctx context.Context, t *target, token string) *http.Request {
+func newRequest(ctx context.Context, t *target, a *ask, token string) *http.Request {
 	repl := caddy.NewReplacer()
 	repl.Set("http.reverse_proxy.upstream.address", t.dial.String())
 	repl.Set("http.reverse_proxy.upstream.hostport", t.dial.Address)
@@ -178,8 +206,7 @@ func newRequest(ctx context.Context, t *target, token string) *http.Request {
 		Method: http.MethodGet, URL: &u, Host: t.host,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header: http.Header{
-			// Asked for OpenMetrics, engines answer in a format with other names.
-			"Accept":          {"text/plain;version=0.0.4"},
+			"Accept":          {a.accept()},
 			"Accept-Encoding": {"gzip"},
 			"User-Agent":      {"caddy-llmlb"},
 		},

@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -68,7 +69,7 @@ func getWithin(t *testing.T, rt http.RoundTripper, scheme, address string, scrap
 	ctx, cancel := context.WithTimeout(t.Context(), within)
 	defer cancel()
 	s := &llmlb.Settings{Scrape: scrape, Upstream: func() (http.RoundTripper, string) { return rt, scheme }}
-	p, why := fetch(ctx, s, address, "/metrics", within)
+	p, why := fetch(ctx, s, address, ask{path: "/metrics", text: true}, within)
 	defer p.release()
 	if len(why) > maxReason || strings.ContainsAny(string(why), "<>\n") {
 		t.Errorf("reason %q does not fit a table", why)
@@ -276,7 +277,7 @@ func TestMetricsOptionThatMakesNoSense(t *testing.T) {
 			t.Errorf("metrics %q: %v", v, err)
 		}
 	}
-	if err := checkScrape(&llmlb.Scrape{Engine: "vlm"}); err == nil || !strings.Contains(err.Error(), `"vlm"`) || !strings.Contains(err.Error(), "auto, none, llamacpp, lmdeploy, nim, sglang, tgi, triton, trtllm, vllm") {
+	if err := checkScrape(&llmlb.Scrape{Engine: "vlm"}); err == nil || !strings.Contains(err.Error(), `"vlm"`) || !strings.HasSuffix(err.Error(), "have "+strings.Join(Engines(), ", ")) || Engines()[0] != auto || !slices.IsSorted(Engines()[2:]) {
 		t.Errorf("unknown engine: %v", err)
 	}
 }

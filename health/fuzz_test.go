@@ -3,6 +3,7 @@ package health
 import (
 	"math"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -26,6 +27,11 @@ func FuzzScrapePage(f *testing.F) {
 		"nv_trt_llm_request_metrics 5\nnv_trt_llm_request_metrics{request_type=\"max\"} 512\n",
 		"lmdeploy:num_api_requests_waiting 3\n",
 		"<html><body>vllm:num_requests_waiting 1</body></html>", "{\"a\":1}",
+		"vllm:num_requests_running 1\n" + loraInfo("2", "a1, a2", "a3", 1.7e9) + loraInfo("1e309", "\u202e", ",,,", 1.8e9),
+		`{"loads":[{"dp_rank":0,"num_running_reqs":3,"num_waiting_reqs":1,"token_usage":0.5,"max_total_num_tokens":100}]}`,
+		`{"loads":[{"num_running_reqs":-1,"token_usage":1e309,"num_waiting_reqs":"x"},[],null,7]}`,
+		`{"loads":[{"num_running_reqs":0,"num_waiting_reqs":0,"max_total_num_tokens":0}]}`, `{"loads":[]}`, `{"loads":`,
+		`{"models":[{"name":"llama3.2:latest","model":"llama3.2:latest","size":5137025024}]}`, `{"models":null}`, `{"models":[{"name":":latest","size":1}]}`,
 		"vllm:engine_sleep_state{sleep_state=\"awake\"} 0\nvllm:num_requests_running 0\n",
 	} {
 		f.Add([]byte(seed))
@@ -34,20 +40,31 @@ func FuzzScrapePage(f *testing.F) {
 		text := string(body)
 		for _, d := range dialects {
 			sc := scratches.Get().(*scratch)
-			s, why := d.read(time.Unix(1, 0), body, http.Header{}, sc)
+			s, _, why := d.read(time.Unix(1, 0), body, http.Header{}, sc)
 			sc.release()
-			if (why == "") != s.HasLoad() && why != "too many series" {
+			if (why == "") != (s.HasLoad() || d.Loadless) && why != notReady && !d.Loadless {
 				t.Errorf("%s: reason %q with load %v", d.Name, why, s.HasLoad())
 			}
-			running, _, _ := selector(d.Running[0])
-			waiting, _, _ := selector(d.Waiting[0])
-			if s.HasLoad() && !strings.Contains(text, running) && !strings.Contains(text, waiting) &&
-				(len(d.Held) == 0 || !strings.Contains(text, d.Held[0])) {
+			told := false
+			for _, name := range slices.Concat(d.Running, d.Waiting, d.Held) {
+				family, _, _ := selector(name)
+				told = told || strings.Contains(text, family) || d.List != "" // JSON has escapes
+			}
+			if s.HasLoad() && !told {
 				t.Errorf("%s: load out of nothing: %+v", d.Name, s)
+			}
+			if len(s.Resident) > maxResident+1 || s.ResidentMax > maxRoom || len(s.Resident) > 0 && s.Loads == llmlb.LoadsNothing {
+				t.Errorf("%s: %d names of kind %d, room for %d", d.Name, len(s.Resident), s.Loads, s.ResidentMax)
+			}
+			for _, name := range s.Resident {
+				if !nameable(name) {
+					t.Errorf("%s: %q is no name", d.Name, name)
+				}
 			}
 			for _, v := range []struct{ got, most float64 }{
 				{s.Running, maxRequests * maxSeries},
 				{s.Waiting, 2 * maxRequests * maxSeries},
+				{s.WaitingTokens, maxTokens * maxSeries},
 				{s.KVUsage, 1},
 				{s.KVUsageMax, 1},
 				{s.KVCapacity, maxTokens},

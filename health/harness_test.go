@@ -86,14 +86,15 @@ type servers struct {
 	mu      sync.Mutex
 	answers map[string]func(*http.Request) (*http.Response, error)
 	scrapes map[string][]time.Time
+	lists   map[string][]time.Time // requests for the list of models
 	open    map[string]int
-	most    map[string]int // scrapes of one address open at once
+	most    map[string]int // requests to one address open at once
 }
 
 func newServers() *servers {
 	return &servers{
 		answers: make(map[string]func(*http.Request) (*http.Response, error)),
-		scrapes: make(map[string][]time.Time), open: make(map[string]int), most: make(map[string]int),
+		scrapes: make(map[string][]time.Time), lists: make(map[string][]time.Time), open: make(map[string]int), most: make(map[string]int),
 	}
 }
 
@@ -106,7 +107,11 @@ func (s *servers) set(address string, answer func(*http.Request) (*http.Response
 func (s *servers) RoundTrip(req *http.Request) (*http.Response, error) {
 	host := req.URL.Host
 	s.mu.Lock()
-	s.scrapes[host] = append(s.scrapes[host], time.Now())
+	if req.URL.Path == modelsPath {
+		s.lists[host] = append(s.lists[host], time.Now())
+	} else {
+		s.scrapes[host] = append(s.scrapes[host], time.Now())
+	}
 	s.open[host]++
 	s.most[host] = max(s.most[host], s.open[host])
 	answer := s.answers[host]
@@ -238,8 +243,9 @@ func row(t *testing.T, h *llmlb.Handle, address string) llmlb.EndpointStatus {
 	panic("unreachable")
 }
 
-// recorded returns a log core and what was written to it.
-func recorded() (zapcore.Core, *observer.ObservedLogs) { return observer.New(zap.DebugLevel) }
+// recorded returns a log core and what was written to it, at the level that
+// operators have.
+func recorded() (zapcore.Core, *observer.ObservedLogs) { return observer.New(zap.InfoLevel) }
 
 // lines returns the log as an operator would read it, without times.
 func lines(logs *observer.ObservedLogs) []string {

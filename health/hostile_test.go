@@ -24,7 +24,7 @@ func TestSamplesWithManyLabelsAreLeftOut(t *testing.T) {
 	rest := "vllm:num_requests_running{engine=\"0\"} 2\nvllm:num_requests_waiting 1\n"
 	p := &page{body: []byte(sample + long + rest), scratch: scratches.Get().(*scratch)}
 	defer p.release()
-	s, _, why := readPage(time.Now(), p, dialects)
+	s, _, _, why := readPage(time.Now(), p, dialects)
 	if why != "" || s.Running != 2 || s.Waiting != 1 {
 		t.Errorf("running %v waiting %v (%s), want 2 and 1", s.Running, s.Waiting, why)
 	}

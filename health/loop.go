@@ -13,12 +13,14 @@ import (
 // allow longer.
 const maxScrape = 10 * time.Second
 
-// loop scrapes one endpoint, one scrape at a time.
+// loop scrapes one endpoint, one scrape at a time, and reads its list of models
+// in between.
 type loop struct {
 	runner   *runner
 	endpoint *llmlb.Endpoint
 	hash     uint64
 	finder   finder
+	lister   lister
 	news     news
 
 	cancel context.CancelFunc
@@ -70,6 +72,7 @@ func (l *loop) run(ctx context.Context) {
 		case <-l.wake:
 		case <-timer.C:
 			pause = l.turn(ctx)
+			l.listModels(ctx)
 			last = time.Now()
 		}
 	}
@@ -99,8 +102,8 @@ func (l *loop) turn(ctx context.Context) (pause time.Duration) {
 	}
 	scrapeCtx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	dialects, path := l.finder.next(&s.Scrape)
-	page, problem := fetch(scrapeCtx, s, e.Address(), path, limit)
+	dialects, what := l.finder.next(&s.Scrape)
+	page, problem := fetch(scrapeCtx, s, e.Address(), what, limit)
 	defer page.release()
 	now := time.Now()
 	if ctx.Err() != nil {
@@ -116,9 +119,11 @@ func (l *loop) turn(ctx context.Context) (pause time.Duration) {
 	}
 	var signals llmlb.Signals
 	var found *Dialect
+	var doubt reason
 	if problem == "" {
-		signals, found, problem = readPage(now, page, dialects)
+		signals, found, doubt, problem = readPage(now, page, dialects)
 	}
+	l.lister.scraped(now, page, found)
 	if problem != "" {
 		problem, pause = l.finder.failed(&s.Scrape, page, problem)
 		e.ObserveScrapeError(now, string(problem))
@@ -128,8 +133,17 @@ func (l *loop) turn(ctx context.Context) (pause time.Duration) {
 	before := l.cacheID()
 	e.ObserveSignals(signals)
 	restarted := before != l.cacheID()
-	l.news.read(l, found, restarted)
 	l.finder.found(found, restarted)
+	if doubt != "" {
+		e.ObserveDoubt(string(doubt))
+	} else if l.finder.instead != "" {
+		e.ObserveNote(string(l.finder.instead))
+	}
+	l.news.read(l, found, restarted)
+	l.news.doubted(l, now, doubt)
+	if restarted {
+		l.lister.restarted()
+	}
 	return 0
 }
 

@@ -28,7 +28,7 @@ var (
 	descCalls        = desc("calls_in_flight", "This gateway's open calls at the endpoint.")
 	descScrapeAge    = desc("scrape_age_seconds", "Age of the endpoint's last load numbers. Absent when there never were any.")
 	descScrapes      = desc("scrapes_total", "Scrapes of the endpoint.")
-	descScrapeErrors = desc("scrape_errors_total", "Scrapes of the endpoint that told no load.")
+	descScrapeErrors = desc("scrape_errors_total", "Scrapes of the endpoint that told no load, or a value that cannot be.")
 	descState        = desc("endpoint_state", "1 for the state the endpoint is in, 0 for the others.", "state")
 	descRunning      = desc("running_requests", "Requests in the engine's batch, everybody's, as last scraped. Absent when not known or stale.")
 	descWaiting      = desc("waiting_requests", "Requests in the engine's queue, everybody's, as last scraped. Absent when not known or stale.")

@@ -2,6 +2,8 @@ package health
 
 import (
 	"bytes"
+	"errors"
+	"math"
 	"strconv"
 	"sync"
 	"unicode/utf8"
@@ -47,7 +49,7 @@ func (sc *scratch) release() {
 
 // parse returns the wanted families of a page. Lines that nobody asked for may
 // be of any kind, and a broken wanted line costs only itself.
-func (sc *scratch) parse(page []byte, wanted map[string]struct{}) (families, reason) {
+func (sc *scratch) parse(page []byte, wanted map[string]struct{}) (*families, reason) {
 	var n int
 	sc.picked, n = pick(sc.picked[:0], page, wanted)
 	switch {
@@ -59,11 +61,11 @@ func (sc *scratch) parse(page []byte, wanted map[string]struct{}) (families, rea
 	sc.reader.Reset(sc.picked)
 	f, err := sc.parser.TextToMetricFamilies(&sc.reader)
 	if err == nil {
-		return f, ""
+		return &families{byName: f}, ""
 	}
 	// The parser stops at the first error and leaves the family it was at half
 	// made. Line by line, only what is broken is lost.
-	all := make(families)
+	all := make(map[string]*dto.MetricFamily)
 	for line := range bytes.Lines(sc.picked) {
 		sc.reader.Reset(line)
 		f, err := sc.parser.TextToMetricFamilies(&sc.reader)
@@ -78,13 +80,19 @@ func (sc *scratch) parse(page []byte, wanted map[string]struct{}) (families, rea
 			}
 		}
 	}
-	return all, ""
+	return &families{byName: all}, ""
 }
 
-// families are the wanted families of a page by name. All are untyped, since
-// TYPE lines are not picked: they are where pages differ from the standard most,
-// and nothing is lost without them.
-type families map[string]*dto.MetricFamily
+// families are the wanted families of a page.
+type families struct {
+	// byName holds them. All are untyped, since TYPE lines are not picked: they
+	// are where pages differ from the standard most, and nothing is lost without
+	// them.
+	byName map[string]*dto.MetricFamily
+
+	objects int    // how many a JSON page listed
+	doubt   reason // the first value met that cannot be, in the operator's words
+}
 
 // pick appends the page's wanted samples to dst, each as one clean line of name,
 // labels and value, and returns how many there are.
@@ -140,7 +148,10 @@ func splitSample(rest []byte) (labels, value []byte, ok bool) {
 	if i := bytes.IndexAny(rest, blank); i >= 0 {
 		rest = rest[:i]
 	}
-	_, ok = number(string(rest))
+	v, ok := number(string(rest))
+	if ok && math.IsInf(v, 0) { // also what overflows, which the parser refuses
+		rest = strconv.AppendFloat(nil, v, 'g', -1, 64)
+	}
 	return labels, rest, ok
 }
 
@@ -167,7 +178,7 @@ func labelsEnd(b []byte) int {
 }
 
 // number reads a sample's value as the text format writes it. A value that
-// overflows is none.
+// overflows is infinite, which nothing here believes.
 func number(s string) (float64, bool) {
 	for i := range len(s) {
 		if c := s[i]; c == '_' || c == 'p' || c == 'P' { // Go's own, not the format's
@@ -175,5 +186,5 @@ func number(s string) (float64, bool) {
 		}
 	}
 	v, err := strconv.ParseFloat(s, 64)
-	return v, err == nil
+	return v, err == nil || errors.Is(err, strconv.ErrRange)
 }

@@ -16,7 +16,8 @@ func readText(t testing.TB, d *Dialect, text string) (llmlb.Signals, reason) {
 	t.Helper()
 	sc := scratches.Get().(*scratch)
 	defer sc.release()
-	return d.read(time.Unix(1, 0), []byte(text), http.Header{}, sc)
+	s, _, why := d.read(time.Unix(1, 0), []byte(text), http.Header{}, sc)
+	return s, why
 }
 
 // Each way of writing a page that some engine or proxy uses gives the same
@@ -132,10 +133,14 @@ func TestValuesOutOfRange(t *testing.T) {
 			t.Errorf("kv usage %s was read as %v (%s), want unknown", v, got.KVUsage, why)
 		}
 	}
-	for _, v := range []string{"-1", "NaN", "+Inf", "1.7769e+09", "1e309"} {
+	for v, want := range map[string]reason{
+		"-1": outOfRange("vllm:num_requests_waiting"), "+Inf": outOfRange("vllm:num_requests_waiting"),
+		"1.7769e+09": outOfRange("vllm:num_requests_waiting"), "1e309": outOfRange("vllm:num_requests_waiting"),
+		"NaN": familyNotFound,
+	} {
 		got, why := readText(t, &vLLM, "vllm:num_requests_waiting "+v+"\n")
-		if got.Waiting != unknown || why != familyNotFound {
-			t.Errorf("waiting %s was read as %v (%q)", v, got.Waiting, why)
+		if got.Waiting != unknown || why != want {
+			t.Errorf("waiting %s was read as %v (%q, want %q)", v, got.Waiting, why, want)
 		}
 	}
 	if got, _ := readText(t, &vLLM, "vllm:num_requests_waiting 1\nvllm:kv_cache_usage_perc 1.0000000002\n"); got.KVUsage != 1 {
@@ -195,7 +200,7 @@ func TestStartInHeader(t *testing.T) {
 	sc := scratches.Get().(*scratch)
 	defer sc.release()
 	header := http.Header{"Process-Start-Time-Unix": {"1790000000"}}
-	got, why := llamacpp.read(time.Now(), []byte("llamacpp:requests_processing 1\n"), header, sc)
+	got, _, why := llamacpp.read(time.Now(), []byte("llamacpp:requests_processing 1\n"), header, sc)
 	if why != "" || got.ProcessStart != 1790000000 {
 		t.Errorf("start is %v (%s)", got.ProcessStart, why)
 	}

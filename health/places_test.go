@@ -25,7 +25,9 @@ type paths struct {
 
 func (p *paths) answer(r *http.Request) (*http.Response, error) {
 	p.mu.Lock()
-	p.asked = append(p.asked, r.URL.Path)
+	if r.URL.Path != modelsPath {
+		p.asked = append(p.asked, r.URL.Path)
+	}
 	page := p.pages[r.URL.Path]
 	p.mu.Unlock()
 	if page == nil {
@@ -59,16 +61,26 @@ func TestAutoLooksAtEveryPlace(t *testing.T) {
 		{"vllm", "/metrics", load(1, 2, 0.3), []string{"/metrics", "/metrics"}},
 		{"trtllm", "/prometheus/metrics", trtllmPage, []string{"/metrics", "/prometheus/metrics", "/prometheus/metrics"}},
 		{"nim", "/v1/metrics", nimPage, []string{"/metrics", "/prometheus/metrics", "/v1/metrics", "/v1/metrics"}},
+		{"sglang", "/v1/loads", loadsPage, []string{"/metrics", "/prometheus/metrics", "/v1/metrics", "/v1/loads", "/v1/loads"}},
+		{"ollama", "/api/ps", `{"models":[]}`, []string{"/metrics", "/prometheus/metrics", "/v1/metrics", "/v1/loads", "/api/ps", "/api/ps"}},
 		// A NIM that passes on vLLM's names.
 		{"vllm", "/v1/metrics", load(1, 2, 0.3), []string{"/metrics", "/prometheus/metrics", "/v1/metrics", "/v1/metrics"}},
 	} {
 		t.Run(c.engine+" at "+c.path, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				net, server := newServers(), &paths{pages: map[string]func(*http.Request) (*http.Response, error){c.path: serves(c.page)}}
+				page := serves(c.page)
+				if c.page[0] == '{' {
+					page = servesAs("application/json", c.page)
+				}
+				net, server := newServers(), &paths{pages: map[string]func(*http.Request) (*http.Response, error){c.path: page}}
 				net.set("a:1", server.answer)
 				h := run(t, settings(t, net, "a:1"))
-				time.Sleep(6 * time.Second)
-				if r := row(t, h, "a:1"); r.Engine != c.engine || r.Reason != "" {
+				time.Sleep(8 * time.Second)
+				reason := ""
+				if c.path == "/v1/loads" {
+					reason = "/v1/loads is read, for /metrics says 404"
+				}
+				if r := row(t, h, "a:1"); r.Engine != c.engine || r.Reason != reason {
 					t.Errorf("row is %+v, want %s", r, c.engine)
 				}
 				server.mu.Lock()
@@ -187,14 +199,14 @@ func TestPlainNamesAreBelievedAtTheirPathAlone(t *testing.T) {
 		f, s := finder{}, &llmlb.Scrape{Engine: c.engine, Metrics: c.metrics, Interval: time.Second}
 		read := false
 		for range 3 {
-			list, path := f.next(s)
+			list, what := f.next(s)
 			src, err := parseSource(c.metrics)
 			if err != nil {
 				t.Fatal(err)
 			}
-			path = cmp.Or(src.path, path)
+			path := cmp.Or(src.path, what.path)
 			p := &page{body: []byte(nimPage), scratch: scratches.Get().(*scratch), conclusive: true}
-			if _, _, why := readPage(time.Now(), p, list); why == "" && path == c.path {
+			if _, _, _, why := readPage(time.Now(), p, list); why == "" && path == c.path {
 				read = true
 			}
 			f.failed(s, p, familyNotFound)

@@ -99,8 +99,8 @@ func TestPublishedPages(t *testing.T) {
 			c.want.At = time.Unix(1, 0)
 			sc := scratches.Get().(*scratch)
 			defer sc.release()
-			d := dialectNamed(c.want.Engine)
-			got, why := d.read(c.want.At, body, nil, sc)
+			d := dialectsNamed(c.want.Engine)[0]
+			got, _, why := d.read(c.want.At, body, nil, sc)
 			if why != c.why {
 				t.Errorf("the page is refused for %q, want %q", why, c.why)
 			}
@@ -112,7 +112,7 @@ func TestPublishedPages(t *testing.T) {
 				if other == d {
 					continue
 				}
-				if s, why := other.read(c.want.At, body, nil, sc); why != familyNotFound {
+				if s, _, why := other.read(c.want.At, body, nil, sc); why != familyNotFound {
 					t.Errorf("%s read it too: %+v", other.Name, s)
 				}
 			}
@@ -136,6 +136,7 @@ func sameSignals(a, b llmlb.Signals) bool {
 	const rounding = 1e-9
 	near := func(x, y float64) bool { return x-y < rounding && y-x < rounding }
 	return a.At.Equal(b.At) && a.Engine == b.Engine && a.Sleeping == b.Sleeping && slices.Equal(a.Models, b.Models) &&
+		a.Loads == b.Loads && slices.Equal(a.Resident, b.Resident) && a.ResidentMax == b.ResidentMax &&
 		near(a.Running, b.Running) && near(a.Waiting, b.Waiting) && near(a.WaitingTokens, b.WaitingTokens) &&
 		near(a.KVUsage, b.KVUsage) && near(a.KVUsageMax, b.KVUsageMax) && near(a.KVCapacity, b.KVCapacity) &&
 		near(a.PromptTokens, b.PromptTokens) && near(a.CachedTokens, b.CachedTokens) &&

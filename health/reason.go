@@ -30,7 +30,12 @@ const (
 	badAddress     reason = "address cannot be dialed"
 	badAuth        reason = "bearer token holds a character that no header may"
 	tooLarge       reason = "page over 8 MiB"
+	notReady       reason = "engine is not ready: it has reported no cache yet"
+	brokenJSON     reason = "broken JSON"
 )
+
+// outOfRange names a family of the dialect's with a value that cannot be.
+func outOfRange(family string) reason { return reason("value out of range: " + family) }
 
 func statusReason(code int) reason {
 	switch code {
