@@ -43,6 +43,8 @@ type Endpoint struct {
 	dynamic bool      // came from dynamic upstreams; forgotten by Sweep
 	cold    uint64    // when it last took a cold prefix, in the pool's own count
 
+	coldCalls int // open Leases that took one
+
 	scrapedAt   time.Time // last scrape that was read, useful or not
 	scrapeError string    // why the last scrape told nothing; empty when it did
 }
@@ -243,9 +245,6 @@ func (e *Endpoint) ClosesAfterReply() bool { return e.staleConns.Load() >= stale
 // rises with every such choice in the pool. Under the pool's lock.
 func (e *Endpoint) ColdTurn() uint64 { return e.cold }
 
-// TakeCold notes that the endpoint takes a cold prefix now. Under the pool's
-// lock.
-func (e *Endpoint) TakeCold() {
-	e.pool.coldTurns++
-	e.cold = e.pool.coldTurns
-}
+// ColdCalls returns how many of our open calls there were cold when they were
+// placed. Under the pool's lock.
+func (e *Endpoint) ColdCalls() int { return e.coldCalls }

@@ -23,6 +23,7 @@ type Lease struct {
 	output   int
 	phase    Phase
 	start    time.Time
+	cold     bool
 
 	// What stood before it when it was taken: own uncached prompt tokens, and
 	// what was thought to be others'.
@@ -61,9 +62,19 @@ func (l *Lease) sawFirstToken(now time.Time) {
 	l.pool.mu.Lock()
 	defer l.pool.mu.Unlock()
 	if l.phase == Prefill {
-		l.endpoint.rates.prompt(l.start, now, l.uncached, l.ahead, l.others)
+		behind := l.endpoint.ledger.own.prefillTokens - l.uncached
+		l.endpoint.rates.prompt(l.start, now, l.uncached, l.ahead, l.others, behind)
 	}
 	l.firstToken()
+}
+
+// TakeCold notes that the endpoint takes a cold prefix with this Lease. Under the
+// pool's lock, once, in the same critical section as the reservation.
+func (l *Lease) TakeCold() {
+	l.pool.coldTurns++
+	l.endpoint.cold = l.pool.coldTurns
+	l.endpoint.coldCalls++
+	l.cold = true
 }
 
 // End gives the reservation back. Only the first call counts.
@@ -77,6 +88,9 @@ func (l *Lease) End(now time.Time) {
 		l.endpoint.ledger.release(l.phase, l.uncached, l.output)
 	}
 	l.phase = Done
+	if l.cold {
+		l.endpoint.coldCalls--
+	}
 	l.endpoint.leases--
 	l.endpoint.lastUse = now
 	last := l.pool.leaseEnded(l.endpoint)

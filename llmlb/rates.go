@@ -42,15 +42,18 @@ const (
 	// in full. A single stall must not make a server look dead.
 	outlier = 4
 
-	// floorUp and floorDown move the floor. Down is faster: what makes a first
-	// token late is often something else, what makes it early never is.
+	// floorStep moves the floor towards what a line through the samples says.
+	// floorUp and floorDown move it while there is none. Down is faster: what
+	// makes a first token late is often something else, what makes it early
+	// never is.
+	floorStep          = 0.2
 	floorUp, floorDown = 0.02, 0.2
 
 	// itlMemory is how much of the mean inter-token latency is kept with each
 	// stream.
 	itlMemory = 0.9
 
-	minSpeed, maxSpeed = 1, 1e8
+	minSpeed, maxSpeed = 1, 1e6
 	minFloor           = 0.0005
 )
 
@@ -60,6 +63,7 @@ type rates struct {
 	samples         int
 	tokens, seconds float64 // computed, and what it took, fading
 	floor           float64
+	line            line // of prompts that had the engine to themselves
 	itl             float64
 	streams         int
 	at              time.Time // of the last sample
@@ -75,7 +79,9 @@ type rates struct {
 // Engines compute prompts one after the other, or in one batch, which comes to
 // the same: from one first token to the next is what the next one's prompt took.
 // Only a prompt that met an idle engine shows the floor as well.
-func (r *rates) prompt(start, now time.Time, uncached, ahead int, others float64) {
+// behind is how many tokens of ours came after it and still wait: they may have
+// been computed in the same step.
+func (r *rates) prompt(start, now time.Time, uncached, ahead int, others float64, behind int) {
 	from, alone := start, ahead == 0 && others == 0
 	if r.lastFirst.After(start) {
 		// What stood before it, or has overtaken it, was computed until then.
@@ -89,28 +95,22 @@ func (r *rates) prompt(start, now time.Time, uncached, ahead int, others float64
 		took *= (tokens + float64(ahead)) / (tokens + float64(ahead) + others)
 	}
 	known := r.rate()
-	compute := tokens / known.Speed
 	if alone {
-		took = min(took, outlier*(known.Floor+compute))
-		r.learnFloor(took-compute, compute)
-		if compute < known.Floor/2 {
+		if r.samples >= enoughSamples {
+			took = min(took, outlier*(known.Floor+tokens/known.Speed))
+		}
+		// A speed that is thought too high must not hide what would correct it.
+		short := tokens/min(known.Speed, PriorSpeed) < known.Floor/2
+		r.learnFloor(tokens, took, short, behind == 0)
+		if short {
 			return // says next to nothing of the speed
 		}
-		took = max(0, took-r.floor)
-	} else {
-		// Prompts computed in one step are told of at once: the first of them
-		// seems to have taken it all, the others no time.
-		if took < r.carried {
-			took += r.carried
-		}
-		r.carried = 0
-		if compute < known.Floor/2 {
-			r.carried = took // a step's time, whatever the prompt was
-			return
-		}
-		if r.samples >= enoughSamples {
-			took = min(took, outlier*(tokens+float64(ahead))/known.Speed+known.Floor)
-		}
+		// What is left may be below zero. Only the sum has to be right.
+		took -= r.floor
+	} else if r.samples >= enoughSamples {
+		// What was ahead may have been computed in the same step and be told of
+		// after it, in no time: the two together are right.
+		took = min(took, outlier*(tokens+float64(ahead))/known.Speed+known.Floor)
 	}
 	r.tokens = r.tokens*rateMemory + tokens
 	r.seconds = r.seconds*rateMemory + took
@@ -118,19 +118,34 @@ func (r *rates) prompt(start, now time.Time, uncached, ahead int, others float64
 	r.at = now
 }
 
-// learnFloor takes in what was left of a time to first token besides computing.
-// Of a long prompt that is the error of the speed more than anything else, and a
-// floor that took it all would never let the speed come right.
-func (r *rates) learnFloor(rest, compute float64) {
+// learnFloor takes in a time to first token that began on an idle engine. The
+// floor is where a line through such prompts of different lengths meets zero.
+// Taking what the speed leaves instead would let an error in one confirm itself
+// in the other. Where prompts are all of one length it is at most half.
+func (r *rates) learnFloor(tokens, took float64, short, lone bool) {
 	if r.floor == 0 {
 		r.floor = PriorFloor
 	}
-	step := floorUp
-	if rest < r.floor {
-		step = floorDown
+	if lone {
+		y := took
+		if _, ok := r.line.intercept(); ok && r.samples >= enoughSamples {
+			known := r.rate()
+			y = min(y, lineOutlier*(known.Floor+tokens/known.Speed))
+		}
+		r.line.add(tokens, y)
 	}
-	share := PriorFloor / (PriorFloor + compute)
-	r.floor = max(minFloor, r.floor+step*share*share*(rest-r.floor))
+	if at, ok := r.line.intercept(); ok {
+		r.floor += floorStep * (max(at, minFloor) - r.floor)
+		return
+	}
+	switch {
+	case !short:
+		r.floor = max(minFloor, min(r.floor, took/2))
+	case took < r.floor:
+		r.floor = max(minFloor, r.floor+floorDown*(took-r.floor))
+	default:
+		r.floor += floorUp * (took - r.floor)
+	}
 }
 
 // stream takes in the inter-token latency of one answer.

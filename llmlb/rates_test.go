@@ -18,7 +18,7 @@ func (s *server) alone(prompts ...int) {
 	for _, n := range prompts {
 		start := s.free + 1
 		s.free = start + s.floor + float64(n)/s.speed
-		s.rates.prompt(at(start), at(s.free), n, 0, 0)
+		s.rates.prompt(at(start), at(s.free), n, 0, 0, 0)
 	}
 }
 
@@ -28,7 +28,7 @@ func (s *server) together(prompts ...int) {
 	s.free = start + s.floor
 	for _, n := range prompts {
 		s.free += float64(n) / s.speed
-		s.rates.prompt(at(start), at(s.free), n, ahead, 0)
+		s.rates.prompt(at(start), at(s.free), n, ahead, 0, 0)
 		ahead += n
 	}
 }
@@ -123,7 +123,7 @@ func TestOneStallDoesNotMakeAServerLookDead(t *testing.T) {
 		if queued {
 			ahead = 4000
 		}
-		s.rates.prompt(at(s.free+1), at(s.free+61), 2000, ahead, 0)
+		s.rates.prompt(at(s.free+1), at(s.free+61), 2000, ahead, 0, 0)
 		after := s.rates.rate()
 		if after.Speed < before.Speed*0.65 || after.Speed >= before.Speed {
 			t.Errorf("queued %v: speed %.0f after a minute's stall, want a little below %.0f", queued, after.Speed, before.Speed)
@@ -150,8 +150,8 @@ func TestAnOvertakenPromptDoesNotSinkTheFloor(t *testing.T) {
 	times(20, func() { s.alone(1000, 3000) })
 	before := s.rates.rate().Floor
 	start := s.free + 1
-	s.rates.prompt(at(start+0.1), at(start+1.95), 100, 10_000, 0)
-	s.rates.prompt(at(start), at(start+2.05), 10_000, 0, 0)
+	s.rates.prompt(at(start+0.1), at(start+1.95), 100, 10_000, 0, 0)
+	s.rates.prompt(at(start), at(start+2.05), 10_000, 0, 0, 0)
 	after := s.rates.rate()
 	if after.Floor < before*0.9 {
 		t.Errorf("floor %.4f after a prompt was overtaken, was %.4f", after.Floor, before)
@@ -165,7 +165,7 @@ func TestTimeSpentOnOthersIsNotCounted(t *testing.T) {
 	var r rates
 	for i := range 30 {
 		// 2,000 tokens of ours and 6,000 of others at 10,000 tokens/s.
-		r.prompt(at(float64(i)), at(float64(i)+0.8), 2000, 0, 6000)
+		r.prompt(at(float64(i)), at(float64(i)+0.8), 2000, 0, 6000, 0)
 	}
 	within(t, "speed", r.rate().Speed, 10_000, 0.1)
 }
@@ -194,11 +194,11 @@ func TestWhatWasLearnedFades(t *testing.T) {
 // be predicted with.
 func TestOddTimesGiveUsableRates(t *testing.T) {
 	for name, send := range map[string]func(*rates, int){
-		"no time at all":  func(r *rates, i int) { r.prompt(at(float64(i)), at(float64(i)), 5000, 0, 0) },
-		"clock set back":  func(r *rates, i int) { r.prompt(at(float64(100-i)), at(float64(50-i)), 5000, 0, 0) },
-		"queued, no time": func(r *rates, i int) { r.prompt(at(float64(i)), at(float64(i)), 5000, 5000, 0) },
-		"everything held": func(r *rates, i int) { r.prompt(at(float64(i)), at(float64(i)+0.05), 0, 100, 0) },
-		"centuries":       func(r *rates, i int) { r.prompt(t0.AddDate(-200, 0, 0), at(float64(i)), 5000, 5000, 0) },
+		"no time at all":  func(r *rates, i int) { r.prompt(at(float64(i)), at(float64(i)), 5000, 0, 0, 0) },
+		"clock set back":  func(r *rates, i int) { r.prompt(at(float64(100-i)), at(float64(50-i)), 5000, 0, 0, 0) },
+		"queued, no time": func(r *rates, i int) { r.prompt(at(float64(i)), at(float64(i)), 5000, 5000, 0, 0) },
+		"everything held": func(r *rates, i int) { r.prompt(at(float64(i)), at(float64(i)+0.05), 0, 100, 0, 0) },
+		"centuries":       func(r *rates, i int) { r.prompt(t0.AddDate(-200, 0, 0), at(float64(i)), 5000, 5000, 0, 0) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			var r rates

@@ -38,6 +38,7 @@ type seat struct {
 	blind   bool
 	failing bool // attempts failed there a moment ago
 	own     int  // our own open calls
+	cold    int  // those of them that were cold
 	flight  int  // our own tokens in flight: uncached prompts and expected output
 	output  int  // the expected output of those
 	matched int  // prompt tokens believed to be in its KV cache
@@ -59,6 +60,7 @@ type seat struct {
 
 	ttft   float64 // predicted time to first token, in seconds
 	recent float64 // last known time to first token in seconds, or Unknown
+	wait   float64 // what of the cost is others' doing, in seconds
 	cost   float64 // what the strategy minimises: seconds, or 1 − score
 
 	parts [llmlb.MaxScorers]float64 // what each scorer said
@@ -140,10 +142,10 @@ func (ch *choice) book(picked *seat, d llmlb.Decision) {
 	if c.Generates() {
 		output = c.ExpectedOutput()
 	}
-	if c.Key != 0 && !picked.warm {
-		e.TakeCold()
-	}
 	c.Lease = c.Pool.Reserve(e, ch.now, ch.uncached(picked), output)
+	if c.Key != 0 && !picked.warm {
+		c.Lease.TakeCold()
+	}
 	c.Decision = d
 	if c.Generates() {
 		e.CountDecision(d.Reason)

@@ -3,7 +3,12 @@ package selection
 // A Call that no endpoint holds a useful prefix for goes to the home of its
 // conversation, by rendezvous hashing, so that gateways which know nothing of
 // each other send the turns of one conversation to one place. The home keeps it
-// while it has room by our own count, and is not clearly worse than the best.
+// while it has room by our own count, and the Call would not wait much longer
+// there than elsewhere.
+//
+// It is the wait that counts here, what others have to do with the cost, and not
+// how long the prompt itself takes: a slow endpoint would be clearly worse even
+// when idle, and get nothing until the fast ones are overrun.
 const (
 	// homeFactor and homeSlack bound the home's own calls by those of the mean
 	// endpoint.
@@ -15,16 +20,29 @@ const (
 	// an ordinary difference.
 	leastFactor, leastSlack = 0.2, 2
 
-	// worseFactor and worseSlack (seconds) say what is clearly worse.
+	// coldFactor and coldSlack do so for cold calls alone. They fill caches and
+	// cost most as a rule, so they are spread for themselves, among however
+	// many warm ones. One more of those that are computed in no time is no
+	// matter.
+	coldFactor, coldSlack, briefSlack = 0.05, 0.5, 1
+
+	// worseFactor and worseSlack (seconds) say what is much longer.
 	worseFactor, worseSlack = 1.25, 0.050
 )
 
-// cold picks for a Call without a useful match: its home, or by cost.
+// cold picks for a Call without a useful match: its home, or where it waits
+// least.
 func (ch *choice) cold() *seat {
 	if home := ch.home(); home != nil {
 		return home
 	}
-	return ch.least(ch.left, true)
+	return ch.leastBy(ch.left, true, (*seat).coldPrice)
+}
+
+// coldPrice is the wait, less what a match that is not worth much saves. The
+// slack makes waits that nobody notices near ties.
+func (s *seat) coldPrice() float64 {
+	return s.wait + worseSlack - float64(s.matched)/s.rate.Speed
 }
 
 // home returns the seat that the Call's key falls on, or nil when that one
@@ -35,17 +53,24 @@ func (ch *choice) home() *seat {
 		return nil
 	}
 	first := ch.left[0]
-	total, weights, fewest, cheapest := 0.0, 0.0, first.load(), first.cost
+	calls, cold, weights := 0.0, 0.0, 0.0
+	fewest, coldest, shortest := first.load(), first.coldLoad(), first.wait
 	for _, s := range ch.left {
-		total += float64(s.own)
+		calls += float64(s.own)
+		cold += float64(s.cold)
 		weights += s.weight()
-		fewest = min(fewest, s.load())
-		cheapest = min(cheapest, s.cost)
+		fewest, coldest = min(fewest, s.load()), min(coldest, s.coldLoad())
+		shortest = min(shortest, s.wait)
 	}
-	mean, own := total/weights, home.load()
-	if own > homeFactor*mean+homeSlack/home.weight() ||
-		own >= fewest+leastFactor*mean+leastSlack/home.weight() ||
-		home.cost > worseFactor*cheapest+worseSlack {
+	mean, coldMean, weight := calls/weights, cold/weights, home.weight()
+	slack := coldSlack
+	if float64(ch.uncached(home)) < worseSlack*home.rate.Speed {
+		slack = briefSlack
+	}
+	if home.load() > homeFactor*mean+homeSlack/weight ||
+		home.load() >= fewest+leastFactor*mean+leastSlack/weight ||
+		home.coldLoad() > coldest+coldFactor*coldMean+slack/weight ||
+		home.wait > worseFactor*shortest+worseSlack {
 		return nil
 	}
 	return home
@@ -53,3 +78,6 @@ func (ch *choice) home() *seat {
 
 // load is our own calls at the seat, by its weight.
 func (s *seat) load() float64 { return float64(s.own) / s.weight() }
+
+// coldLoad is those of them that were cold.
+func (s *seat) coldLoad() float64 { return float64(s.cold) / s.weight() }

@@ -45,9 +45,11 @@ func TestWhenAConversationLeavesItsHome(t *testing.T) {
 		{"a little over the mean", []seat{{own: 12, cost: 1}, {own: 10, cost: 1}, {own: 10, cost: 1}, {own: 10, cost: 1}}, true},
 		{"too far over the mean", []seat{{own: 13, cost: 1}, {own: 10, cost: 1}, {own: 10, cost: 1}, {own: 10, cost: 1}}, false},
 		{"too far over the emptiest", []seat{{own: 10, cost: 1}, {own: 10, cost: 1}, {own: 10, cost: 1}, {own: 2, cost: 1}}, false},
-		{"a little slower", []seat{{cost: 1.2}, {cost: 1}, {cost: 1}, {cost: 1}}, true},
-		{"clearly slower", []seat{{cost: 1.4}, {cost: 1}, {cost: 1}, {cost: 1}}, false},
-		{"slower by what nobody notices", []seat{{cost: 0.09}, {cost: 0.05}, {cost: 0.05}, {cost: 0.05}}, true},
+		{"a little more to wait for", []seat{{wait: 1.2}, {wait: 1}, {wait: 1}, {wait: 1}}, true},
+		{"much more to wait for", []seat{{wait: 1.4}, {wait: 1}, {wait: 1}, {wait: 1}}, false},
+		{"what nobody notices", []seat{{wait: 0.04}, {}, {}, {}}, true},
+		{"a slow server with nothing to do", []seat{{cost: 3}, {cost: 1}, {cost: 1}, {cost: 1}}, true},
+		{"two cold calls more", []seat{{own: 3, cold: 2}, {own: 3}, {own: 3}, {own: 3}}, false},
 	} {
 		w := newWorld(t, addresses(4)...)
 		ch := w.made(w.keyAt(0), tc.seats...)
@@ -67,14 +69,20 @@ func TestNearTies(t *testing.T) {
 	}{
 		{"clearly cheaper wins over all else", []seat{{cost: 1, own: 9}, {cost: 1.1, matched: 500}}, true, 0},
 		{"the longer match", []seat{{cost: 1}, {cost: 1.02, matched: 64, own: 3}}, true, 1},
+		{"fewer cold calls", []seat{{cost: 1, cold: 2, own: 2}, {cost: 1.02, cold: 1, own: 3}}, true, 1},
 		{"fewer own calls", []seat{{cost: 1, own: 2}, {cost: 1.02, own: 1}}, true, 1},
 		{"the longest without a cold prefix", []seat{{cost: 1}, {cost: 1.02}, {cost: 1.01}}, true, 1},
 	} {
 		w := newWorld(t, addresses(len(tc.seats))...)
-		w.settings.Members[1].Endpoint.TakeCold()
+		takeCold := func(i int) {
+			w.pool.Lock()
+			defer w.pool.Unlock()
+			w.pool.Reserve(w.settings.Members[i].Endpoint, w.now, 1, 1).TakeCold()
+		}
+		takeCold(1)
 		for i := range w.settings.Members {
 			if i != 1 {
-				w.settings.Members[i].Endpoint.TakeCold()
+				takeCold(i)
 			}
 		}
 		ch := w.made(0, tc.seats...)

@@ -1,11 +1,15 @@
 package selection
 
-import "github.com/caddy-llmlb/caddy-llmlb/llmlb"
+import (
+	"math"
+
+	"github.com/caddy-llmlb/caddy-llmlb/llmlb"
+)
 
 // The cost of an endpoint for a Call, in seconds:
 //
 //	ttft = floor + (P + I − H) / speed + slotWait × waiting + delay
-//	cost = ttft + running × (stall × (I − H) / speed + crowd × output)
+//	cost = ttft + work × (I − H) / speed + running × (stall × (I − H) / speed + crowd × output)
 //
 // P is the prompt tokens that stand before the Call, I its own, H those of
 // them that the endpoint's cache holds; waiting and running are requests; output
@@ -18,6 +22,10 @@ import "github.com/caddy-llmlb/caddy-llmlb/llmlb"
 // as they do for it. Both are weighed far below their plain sum, because a
 // stream that slows by a few per cent hurts less than one that has not begun.
 const (
+	// work is the weight of the Call's own prefill beyond what the Call waits for
+	// it: for as long, the endpoint does nothing for those that come after.
+	work = 0.5
+
 	// stall is the weight of a second by which a prefill holds up one running
 	// sequence.
 	stall = 0.02
@@ -58,7 +66,10 @@ func (ch *choice) score() {
 		uncached := float64(ch.uncached(s))
 		s.delay = s.endpoint.LoadDelay(ch.model)
 		s.ttft = s.rate.Predict(s.prefill, uncached, s.waiting) + s.delay
-		s.cost = s.ttft + s.running*(stall*uncached/s.rate.Speed+crowd*output)
+		own := uncached / s.rate.Speed
+		burden := s.running * (stall*own + crowd*output)
+		s.wait = s.ttft - s.rate.Floor - own + burden
+		s.cost = s.ttft + work*own + burden
 	}
 }
 
@@ -71,18 +82,23 @@ func (s *seat) weight() float64 {
 }
 
 // least returns the cheapest seat. Among those within a few per cent of it the
-// longest match wins, then the fewest own calls, then the one that least
-// recently took a cold prefix, when the Call is cold. What remains equal is
+// longest match wins; for a cold Call then the fewest own cold calls; then the
+// fewest own calls; and then, when it is cold, the one that least recently took a
+// cold prefix. What remains equal is
 // decided by the Call's key, so that a prefix with two homes stays at one while
 // nothing else speaks; a Call without one is thrown anywhere.
 func (ch *choice) least(seats []*seat, cold bool) *seat {
-	cheapest := seats[0].cost
+	return ch.leastBy(seats, cold, func(s *seat) float64 { return s.cost })
+}
+
+func (ch *choice) leastBy(seats []*seat, cold bool, price func(*seat) float64) *seat {
+	cheapest := price(seats[0])
 	for _, s := range seats[1:] {
-		cheapest = min(cheapest, s.cost)
+		cheapest = min(cheapest, price(s))
 	}
 	var won *seat
 	for _, s := range seats {
-		if s.cost <= cheapest*(1+nearTie)+nearSlack && (won == nil || ch.before(s, won, cold)) {
+		if price(s) <= cheapest+nearTie*math.Abs(cheapest)+nearSlack && (won == nil || ch.before(s, won, cold)) {
 			won = s
 		}
 	}
@@ -94,11 +110,14 @@ func (ch *choice) before(s, t *seat, cold bool) bool {
 	if s.matched != t.matched {
 		return s.matched > t.matched
 	}
-	if s.own != t.own {
-		return s.own < t.own
+	if cold && s.cold != t.cold {
+		return s.coldLoad() < t.coldLoad()
 	}
-	if cold && s.endpoint.ColdTurn() != t.endpoint.ColdTurn() {
-		return s.endpoint.ColdTurn() < t.endpoint.ColdTurn()
+	if s.own != t.own {
+		return s.load() < t.load()
+	}
+	if a, b := s.endpoint.ColdTurn(), t.endpoint.ColdTurn(); a != b && (cold || s.own > 0) {
+		return (a < b) == cold
 	}
 	return ch.lot(s) > ch.lot(t)
 }

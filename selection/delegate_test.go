@@ -105,7 +105,7 @@ func TestStrategyHeader(t *testing.T) {
 		return res.Header.Get("X-Server")
 	}
 	servers := map[string]bool{}
-	for user := range 12 {
+	for user := range 60 {
 		home := send(fmt.Sprint("user ", user))
 		servers[home] = true
 		for range 3 {
@@ -115,7 +115,7 @@ func TestStrategyHeader(t *testing.T) {
 		}
 	}
 	if len(servers) != 3 {
-		t.Errorf("twelve users are at %v", servers)
+		t.Errorf("sixty users are at %v", servers)
 	}
 }
 

@@ -38,8 +38,8 @@ func TestTheDocumentedExample(t *testing.T) {
 		decision string
 		costs    [3]float64
 	}{
-		{3000, 1, "warm", [3]float64{490, 461, 1517}},
-		{5000, 0, "spill:load", [3]float64{490, 661, 1517}},
+		{3000, 1, "warm", [3]float64{710, 481, 2250}},
+		{6000, 0, "spill:load", [3]float64{710, 781, 2250}},
 	} {
 		w := newWorld(t, addresses(3)...)
 		w.teach(10_000, 10_000, 3_000)

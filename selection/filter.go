@@ -50,7 +50,7 @@ func (ch *choice) survey() {
 		s.blind, s.failing, s.own = load.Blind, load.Failing(), load.Own
 		var prefill int
 		prefill, s.output = e.Ledger().TokensInFlight()
-		s.flight = prefill + s.output
+		s.flight, s.cold = prefill+s.output, e.ColdCalls()
 		s.waiting, s.running, s.prefill = load.Waiting, load.Running, load.PrefillTokens
 		s.kv, s.kvRoom = load.KVUsage, load.KVCapacity
 		s.foreign(&load)

@@ -8,7 +8,23 @@ import (
 
 // The home of a conversation is the endpoint on which its key falls by
 // rendezvous hashing: gateways that share nothing but affinity_key find the same
-// one. An endpoint of weight 2 is the home of twice as many conversations.
+// one. An endpoint of weight 2 is the home of twice as many conversations, and so
+// is one that is twice as fast.
+
+const (
+	// homeSamples is how many first tokens each endpoint must have shown for
+	// speeds to count in homes: they should not move about while one is learned
+	// before the other.
+	homeSamples = 15
+
+	// homeUnequal is how many times as fast as the slowest the fastest must be.
+	// Below it the servers are taken for equal, so that gateways which have
+	// learned a little different speeds still agree.
+	homeUnequal = 1.5
+
+	// homeMost bounds a share by that of the mean endpoint, both ways.
+	homeMost = 8
+)
 
 // findHome marks the home among the seats that are left. A Call without a key,
 // which has no prompt, has none.
@@ -17,27 +33,24 @@ func (ch *choice) findHome() {
 	if key == 0 {
 		return
 	}
-	alike := true
+	mean, known := 0.0, true
+	slowest, fastest := math.Inf(1), 0.0
 	for _, s := range ch.left {
-		if s.weight() != ch.left[0].weight() {
-			alike = false
-			break
-		}
+		mean += s.rate.Speed / float64(len(ch.left))
+		plain := s.rate.Speed / s.weight()
+		slowest, fastest = min(slowest, plain), max(fastest, plain)
+		known = known && s.rate.Samples >= homeSamples
 	}
+	known = known && fastest > homeUnequal*slowest
 	var home *seat
-	if alike {
-		var most uint64
-		for _, s := range ch.left {
-			if w := rendezvous(key, s.endpoint); home == nil || w > most {
-				home, most = s, w
-			}
+	var most float64
+	for _, s := range ch.left {
+		share := s.weight()
+		if known {
+			share = min(max(s.rate.Speed, mean/homeMost), mean*homeMost)
 		}
-	} else {
-		var most float64
-		for _, s := range ch.left {
-			if w := drawn(rendezvous(key, s.endpoint), s.weight()); home == nil || w > most {
-				home, most = s, w
-			}
+		if w := drawn(rendezvous(key, s.endpoint), share); home == nil || w > most {
+			home, most = s, w
 		}
 	}
 	home.home = true

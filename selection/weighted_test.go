@@ -155,6 +155,8 @@ func TestEqualScoresInABurstSpread(t *testing.T) {
 		{StrategyWeighted, "mixed", func(_ int, random uint64) bool { return random%2 == 0 }},
 		{StrategyWork, "warm first", func(i int, _ uint64) bool { return i < 40 }},
 		{StrategyWork, "cold first", func(i int, _ uint64) bool { return i >= 40 }},
+		{StrategyWork, "in turns", func(i int, _ uint64) bool { return i%2 == 0 }},
+		{StrategyWork, "mixed", func(_ int, random uint64) bool { return random%2 == 0 }},
 	} {
 		for _, tokens := range []int{40, 1000} {
 			t.Run(fmt.Sprint(tc.strategy, ", ", tc.order, ", ", tokens, " tokens"), func(t *testing.T) {
