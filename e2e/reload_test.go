@@ -100,10 +100,6 @@ func TestReloadsLoseNothing(t *testing.T) {
 	if open != 20 {
 		t.Errorf("%d open calls are counted after the reloads, want 20", open)
 	}
-	if r := g.post(chat(false, preamble, "after")); r.endpoint() != home || r.decision() != "warm" {
-		t.Errorf("the prefix is on %s, and the call went to %s (%s)", home, r.endpoint(), r.decision())
-	}
-
 	// One loop per server: over a second, no more scrapes than one loop makes.
 	a.mu.Lock()
 	before, began := a.scrapes, time.Now()
@@ -124,6 +120,9 @@ func TestReloadsLoseNothing(t *testing.T) {
 		}
 		return true
 	})
+	if r := g.post(chat(false, preamble, "after")); r.endpoint() != home || r.decision() != "warm" {
+		t.Errorf("the prefix is on %s, and the call went to %s (%s)", home, r.endpoint(), r.decision())
+	}
 }
 
 // settled returns the number of goroutines once it stops falling.
