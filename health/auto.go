@@ -27,7 +27,8 @@ const (
 
 // Engines lists the values of the option "engine".
 func Engines() []string {
-	names := []string{auto, none}
+	names := make([]string, 0, 2+len(dialects))
+	names = append(names, auto, none)
 	for _, d := range dialects {
 		names = append(names, d.Name)
 	}

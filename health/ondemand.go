@@ -52,7 +52,7 @@ func (d *Dialect) readOnDemand(f *families, s *llmlb.Signals) {
 				s.Loads, s.Resident, s.ResidentMax, s.LoadSeconds = llmlb.LoadsNothing, nil, 0, 0
 				continue
 			}
-			var names []string
+			names := make([]string, 0, len(o.Names))
 			for _, l := range o.Names {
 				names = append(names, strings.Split(label(m, l), ",")...)
 			}
@@ -60,8 +60,9 @@ func (d *Dialect) readOnDemand(f *families, s *llmlb.Signals) {
 			s.Resident, s.ResidentMax = d.names(names), int(min(room, maxRoom))
 		}
 	case llmlb.LoadsModels:
-		var names []string
-		for _, m := range f.byName[o.Family].GetMetric() {
+		series := f.byName[o.Family].GetMetric()
+		names := make([]string, 0, len(o.Names)*len(series))
+		for _, m := range series {
 			for _, l := range o.Names {
 				names = append(names, label(m, l))
 			}

@@ -69,7 +69,6 @@ type rates struct {
 	at              time.Time // of the last sample
 
 	lastFirst time.Time // the last first token seen here
-	carried   float64   // seconds of a step that a short prompt was told of first
 }
 
 // prompt takes in a first token: of a prompt of that many uncached tokens, sent

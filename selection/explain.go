@@ -13,27 +13,35 @@ func (ch *choice) record(picked *seat) {
 	k.Attempt, k.Of = c.Attempts+1, len(ch.seats)
 	ch.note(&k.Candidates[0], picked)
 
-	// The best of the others, kept in order in a few places.
-	var best [len(k.Candidates) - 1]*seat
-	n := 0
-	for i := range ch.seats {
-		s := &ch.seats[i]
-		if s == picked || n == len(best) && !s.shownBefore(best[n-1]) {
-			continue
-		}
-		if n < len(best) {
-			n++
-		}
-		at := n - 1
-		for ; at > 0 && s.shownBefore(best[at-1]); at-- {
-			best[at] = best[at-1]
-		}
-		best[at] = s
-	}
-	for i, s := range best[:n] {
+	others := ch.bestOthers(picked, len(k.Candidates)-1)
+	for i, s := range others {
 		ch.note(&k.Candidates[1+i], s)
 	}
-	k.Kept = 1 + n
+	k.Kept = 1 + len(others)
+}
+
+// bestOthers returns the seats that are shown beside the one picked, in their
+// order: a few places are kept sorted while all seats pass by.
+func (ch *choice) bestOthers(picked *seat, most int) []*seat {
+	best := ch.aside[:0]
+	for i := range ch.seats {
+		s := &ch.seats[i]
+		if s == picked {
+			continue
+		}
+		if len(best) < most {
+			best = append(best, s)
+		} else if last := len(best) - 1; s.shownBefore(best[last]) {
+			best[last] = s
+		} else {
+			continue
+		}
+		for at := len(best) - 1; at > 0 && s.shownBefore(best[at-1]); at-- {
+			best[at-1], best[at] = best[at], best[at-1]
+		}
+	}
+	ch.aside = best
+	return best
 }
 
 // shownBefore orders seats for people: those that were compared by their cost,

@@ -1,6 +1,9 @@
 package simulator
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // seeds is how many runs there are of each kind: so many, and fewer where the race
 // detector makes them slow. There is one goroutine, and little for it to find.
@@ -81,7 +84,7 @@ func (w *world) converse(turns int, within, think time.Duration, system passage,
 		turns--
 		w.send(&prompt{text: text, answer: answer, first: 2}, func(v *visit) {
 			then(v)
-			text = append(text[:len(text):len(text)], answer)
+			text = append(slices.Clip(text), answer)
 			if turns > 0 {
 				w.after(w.exponential(1/think.Seconds()), arrives, speak)
 			}

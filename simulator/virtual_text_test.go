@@ -1,6 +1,8 @@
 package simulator
 
 import (
+	"slices"
+
 	"github.com/caddy-llmlb/caddy-llmlb/engine"
 	"github.com/caddy-llmlb/caddy-llmlb/llmlb"
 )
@@ -48,7 +50,7 @@ func (p *prompt) features() llmlb.Features {
 // request is what the engine is given: the answer's own blocks are named, so
 // that the next turn of a conversation finds them.
 func (p *prompt) request(id uint64, blockSize int) engine.Request {
-	all := append(p.text[:len(p.text):len(p.text)], p.answer)
+	all := append(slices.Clip(p.text), p.answer)
 	n := p.input()
 	blocks := make([]uint64, (n+p.answer.tokens)/blockSize)
 	w := walk{text: all}
