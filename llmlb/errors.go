@@ -33,6 +33,9 @@ func (r *errorRate) ended(now time.Time, o Outcome) {
 }
 
 func (r *errorRate) rate(now time.Time) float64 {
+	if r.failed == 0 {
+		return 0
+	}
 	keep := r.keep(now)
 	return r.failed * keep / (r.all*keep + errorPrior)
 }

@@ -8,18 +8,23 @@ import (
 	"github.com/caddy-llmlb/caddy-llmlb/llmlb"
 )
 
-// A choice over a pool in which everything has load and the prompt, of 32 KB,
-// is warm on a few endpoints.
+// A choice over a pool in which everything has load and a list of models, and the
+// prompt, of 32 KB, is warm on a few endpoints. Weighted is with all scorers.
 func BenchmarkGrant(b *testing.B) {
 	for _, n := range []int{2, 64, 1000} {
-		for _, kind := range []string{"warm", "cold"} {
+		for _, kind := range []string{"warm", "cold", "weighted"} {
 			b.Run(fmt.Sprintf("%s/%d", kind, n), func(b *testing.B) {
 				w := newWorld(b, addresses(n)...)
 				indexOf(w.pool).resize(DefaultIndexBytes)
 				for i, m := range w.settings.Members {
 					w.scrape(m.Address, float64(i%17), float64(i%3), float64(i%90)/100)
+					w.models(m.Address, llmlb.Model{ID: "base"}, llmlb.Model{ID: "adapter", Parent: "base"})
+				}
+				if kind == "weighted" {
+					w.settings.Strategy, w.settings.Scorers = StrategyWeighted, allScorers()
 				}
 				p := prompt(part{"32 KB of prompt", 8192})
+				p.Model = "base"
 				ix := indexOf(w.pool)
 				ix.learn([]uint64{1}, 1, llmlb.Unknown, w.now, true)
 				clear(ix.table.entries) // have the memory, as a gateway that runs has
@@ -30,6 +35,7 @@ func BenchmarkGrant(b *testing.B) {
 				}
 				if kind == "cold" {
 					p = prompt(part{"32 KB of another prompt", 8192})
+					p.Model = "base"
 				}
 				b.ReportAllocs()
 				for b.Loop() {
@@ -108,5 +114,18 @@ func TestGrantAllocatesNothingThatGrows(t *testing.T) {
 		if got > 3 {
 			t.Errorf("%d endpoints: %v allocations, want 3 at most", n, got)
 		}
+	}
+}
+
+// allScorers are those of this build, each with weight 1.
+func allScorers() []llmlb.WeightedScorer {
+	return []llmlb.WeightedScorer{
+		{Name: "queue", Weight: 1, Scorer: new(Queue)},
+		{Name: "kv_memory", Weight: 1, Scorer: new(KVMemory)},
+		{Name: "prefix", Weight: 1, Scorer: new(Prefix)},
+		{Name: "token_budget", Weight: 1, Scorer: new(TokenBudget)},
+		{Name: "errors", Weight: 1, Scorer: new(Errors)},
+		{Name: "latency", Weight: 1, Scorer: new(Latency)},
+		{Name: "session", Weight: 1, Scorer: new(Session)},
 	}
 }

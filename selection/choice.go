@@ -63,7 +63,7 @@ type seat struct {
 	wait   float64 // what of the cost is others' doing, in seconds
 	cost   float64 // what the strategy minimises: seconds, or 1 − score
 
-	parts [llmlb.MaxScorers]float64 // what each scorer said
+	parts []float64 // what each scorer said; in choice.said
 }
 
 // choice is one choice being made: scratch space that is used again, so that
@@ -80,6 +80,7 @@ type choice struct {
 	usable  int        // how many those were
 	aside   []*seat    // scratch of the strategies
 	scored  llmlb.View // the seat that the scorers are asked about
+	said    []float64  // what the scorers said of all seats
 	holders []holder
 	best    int // the longest match on any seat, in tokens
 }
@@ -103,7 +104,7 @@ func (ch *choice) free() {
 	clear(ch.seats)
 	clear(ch.left[:cap(ch.left)])
 	clear(ch.aside[:cap(ch.aside)])
-	*ch = choice{seats: ch.seats[:0], left: ch.left[:0], aside: ch.aside[:0], holders: ch.holders[:0]}
+	*ch = choice{seats: ch.seats[:0], left: ch.left[:0], aside: ch.aside[:0], said: ch.said[:0], holders: ch.holders[:0]}
 	choices.Put(ch)
 }
 

@@ -63,7 +63,5 @@ func (ch *choice) note(to *llmlb.Candidate, s *seat) {
 	to.View = ch.view(s)
 	to.Endpoint, to.Member = nil, nil // would keep them alive
 	to.Speed, to.Floor, to.Delay, to.Cost = s.rate.Speed, s.rate.Floor, s.delay, s.cost
-	if to.Scores = len(ch.settings.Scorers); to.Scores > 0 {
-		to.Parts = s.parts
-	}
+	to.Scores = copy(to.Parts[:], s.parts)
 }

@@ -33,24 +33,32 @@ func (ch *choice) findHome() {
 	if key == 0 {
 		return
 	}
-	mean, known := 0.0, true
+	mean, known, alike := 0.0, true, true
 	slowest, fastest := math.Inf(1), 0.0
+	var home *seat
+	var highest uint64
 	for _, s := range ch.left {
+		if h := rendezvous(key, s.endpoint); home == nil || h > highest {
+			home, highest = s, h
+		}
+		weight := s.weight()
+		alike = alike && weight == ch.left[0].weight()
 		mean += s.rate.Speed / float64(len(ch.left))
-		plain := s.rate.Speed / s.weight()
+		plain := s.rate.Speed / weight
 		slowest, fastest = min(slowest, plain), max(fastest, plain)
 		known = known && s.rate.Samples >= homeSamples
 	}
 	known = known && fastest > homeUnequal*slowest
-	var home *seat
-	var most float64
-	for _, s := range ch.left {
-		share := s.weight()
-		if known {
-			share = min(max(s.rate.Speed, mean/homeMost), mean*homeMost)
-		}
-		if w := drawn(rendezvous(key, s.endpoint), share); home == nil || w > most {
-			home, most = s, w
+	if !alike || known {
+		most := math.Inf(-1)
+		for _, s := range ch.left {
+			share := s.weight()
+			if known {
+				share = min(max(s.rate.Speed, mean/homeMost), mean*homeMost)
+			}
+			if w := drawn(rendezvous(key, s.endpoint), share); w > most {
+				home, most = s, w
+			}
 		}
 	}
 	home.home = true

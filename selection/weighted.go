@@ -1,6 +1,10 @@
 package selection
 
-import "github.com/caddy-llmlb/caddy-llmlb/llmlb"
+import (
+	"slices"
+
+	"github.com/caddy-llmlb/caddy-llmlb/llmlb"
+)
 
 // nearScore is how close to the best score another must be for other things to
 // decide. Scores say no more than that, and in a burst many are equal: all of
@@ -15,14 +19,17 @@ func (ch *choice) hear() {
 	for i := range scorers {
 		weights += scorers[i].Weight
 	}
+	ch.said = slices.Grow(ch.said[:0], len(ch.left)*len(scorers))
 	for _, s := range ch.left {
 		ch.scored = ch.view(s)
 		sum := 0.0
+		from := len(ch.said)
 		for i := range scorers {
 			x := clamp(scorers[i].Scorer.Score(ch.call, &ch.scored))
-			s.parts[i] = x
+			ch.said = append(ch.said, x)
 			sum += scorers[i].Weight * x
 		}
+		s.parts = ch.said[from:]
 		s.cost = 1
 		if weights > 0 {
 			s.cost = 1 - sum/weights
