@@ -63,7 +63,7 @@ func notAccepted(err error) *refusal {
 func atCapacity() *refusal {
 	return &refusal{
 		status: http.StatusTooManyRequests, code: "at_capacity", retryAfter: 1,
-		message: "Every inference server is at its limit of concurrent requests (max_concurrent). Try again shortly.",
+		message: "Every inference server is at its limit (max_concurrent or max_tokens of its endpoint). Try again shortly.",
 	}
 }
 

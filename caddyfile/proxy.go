@@ -294,7 +294,7 @@ func (p *proxy) noteHeaderUp(d *caddyfile.Dispenser) {
 func unknownOption(at caddyfile.Token) error {
 	d := caddyfile.NewDispenser([]caddyfile.Token{at})
 	d.Next()
-	return d.Errf("unknown option '%s' in llm_proxy; have %s, and what reverse_proxy has", at.Text, strings.Join(optionNames(), ", "))
+	return d.Errf("unknown option '%s' in llm_proxy; %shave %s, and what reverse_proxy has", at.Text, selection.EndpointHint(at.Text), strings.Join(optionNames(), ", "))
 }
 
 // optionNames lists the shorthand's own options.

@@ -40,6 +40,9 @@ func (admin) pools(w http.ResponseWriter, r *http.Request) error {
 	if err := onlyGet(w, r); err != nil {
 		return err
 	}
+	if r.URL.RawQuery != "" {
+		return caddy.APIError{HTTPStatus: http.StatusBadRequest, Err: errors.New("no parameters are known here; all pools are listed")}
+	}
 	now := time.Now()
 	all := []llmlb.PoolStatus{} // no pool is an empty list, not null
 	llmlb.Pools(func(p *llmlb.Pool) { all = append(all, p.Status(now)) })

@@ -128,7 +128,7 @@ func TestOllamaIsJudgedByOwnCalls(t *testing.T) {
 				for model, want := range map[string]float64{"llama3.2": 0, "llama3.2:latest": 0, "qwen3:8b": 10} {
 					h.Pool().Lock()
 					e := h.Settings().Members[0].Endpoint
-					delay := e.LoadDelay(llmlb.ModelHash(model))
+					delay := e.LoadDelay(llmlb.ModelHash(model), time.Now())
 					h.Pool().Unlock()
 					if got := serving(h, model); got != "yes" || delay != want {
 						t.Errorf("%s is served: %s, in %v s; want yes, in %v s", model, got, delay, want)

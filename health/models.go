@@ -102,7 +102,9 @@ func readModels(body []byte, d *Dialect) ([]llmlb.Model, reason) {
 			list = append(list, llmlb.Model{ID: id, Parent: parent})
 		}
 	}
+	records := 0
 	err := readRecords(body, "data", func(r record) bool {
+		records++
 		id, parent := r.text("id"), r.text("parent")
 		if !nameable(parent) {
 			parent = ""
@@ -111,13 +113,16 @@ func readModels(body []byte, d *Dialect) ([]llmlb.Model, reason) {
 		if d != nil {
 			keep(d.untagged(id), parent)
 		}
-		return len(list) < maxListed
+		return len(list) < maxListed && records < maxRecords
 	})
 	switch {
 	case errors.Is(err, errNotRecords):
 		return nil, "no list of models"
 	case err != nil:
 		return nil, brokenJSON
+	case len(list) >= maxListed || records >= maxRecords:
+		// What stands behind the cut would be taken for not served.
+		return nil, "too many models"
 	}
 	return list, ""
 }

@@ -134,6 +134,11 @@ func (c *Call) SawFirstToken(now time.Time) {
 	}
 	c.FirstToken = now
 	c.Lease.sawFirstToken(now)
+	if !c.StreamUsage {
+		// The engine will most likely not say how long the prompt was: our own
+		// estimate is all there is, and the answer may take minutes.
+		c.Lease.learnSpeed(now, c.Lease.Uncached())
+	}
 	c.Lease.Endpoint().ObserveTTFT(now, now.Sub(c.Lease.Start()))
 	c.learned(now)
 }
@@ -190,10 +195,23 @@ func (c *Call) learnUsage(now time.Time) {
 		c.OutputTokens = c.TokenEvents // nearly every engine sends a token an event
 	}
 	c.Pool.learnUsage(c, now)
+	c.Lease.learnSpeed(now, c.computed())
 	if n := c.OutputTokens - 1; n >= minStream && c.LastToken.After(c.FirstToken) && !c.FirstToken.IsZero() {
 		c.Lease.Endpoint().observeStream(c.LastToken.Sub(c.FirstToken) / time.Duration(n))
 	}
 	c.correct()
+}
+
+// computed is how many prompt tokens the engine had to compute: what it says, as
+// far as it does.
+func (c *Call) computed() int {
+	if c.PromptTokens < 0 {
+		return c.Lease.Uncached()
+	}
+	if c.CachedTokens < 0 {
+		return int(float64(c.Lease.Uncached()) * float64(c.PromptTokens) / float64(max(1, c.InputTokens)))
+	}
+	return max(1, c.PromptTokens-c.CachedTokens)
 }
 
 // minStream is the shortest stream that says anything of the time between two

@@ -12,13 +12,14 @@ const (
 	ReasonSpillWaiting        // the warm endpoint had too many requests waiting
 	ReasonSpillTTFT           // the warm endpoint's time to first token was too long
 	ReasonSpillLoad           // computing the prefix again elsewhere is predicted to be faster
+	ReasonSpillExplore        // a busy prefix is given another home
 	ReasonCold                // no endpoint holds a useful prefix
 	ReasonOnly                // no other endpoint could be used
 	ReasonPolicy              // a policy of Caddy's own chose it
 	reasons
 )
 
-var reasonNames = [reasons]string{"none", "warm", "spill:waiting", "spill:ttft", "spill:load", "cold", "only", "policy"}
+var reasonNames = [reasons]string{"none", "warm", "spill:waiting", "spill:ttft", "spill:load", "spill:explore", "cold", "only", "policy"}
 
 // String returns the word used in headers, logs and as a metric label.
 func (r Reason) String() string {
@@ -45,6 +46,9 @@ type Decision struct {
 	// hold in its KV cache; Best is the longest match on any endpoint.
 	Matched int
 	Best    int
+
+	// Left is the warm endpoint that a spill has left, empty otherwise.
+	Left string
 
 	// Warm is how many usable endpoints held the prefix.
 	Warm int

@@ -23,6 +23,7 @@ type Candidate struct {
 	Speed  float64 // prompt tokens a second
 	Floor  float64 // seconds
 	Delay  float64 // seconds to load the adapter or model
+	Wait   float64 // what of the cost is others' doing, in seconds
 	Cost   float64 // what was minimised, or for "weighted" 1 − Score
 	Parts  [MaxScorers]float64
 	Scores int // how many of Parts are set, in the order of the scorers

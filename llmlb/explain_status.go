@@ -30,6 +30,7 @@ type PickStatus struct {
 	Matched   int    `json:"matched_tokens"`
 	Best      int    `json:"best_match_tokens"`
 	Warm      int    `json:"warm_endpoints"`
+	Left      string `json:"left,omitempty"` // the warm endpoint that a spill has left
 	Predicted int64  `json:"predicted_ttft_ms"`
 
 	// Scorers are those of "weighted", in the order of the configuration.
@@ -77,6 +78,9 @@ type CandidateStatus struct {
 	Predicted  *float64 `json:"predicted_ttft_ms"`
 	ErrorRate  float64  `json:"error_rate"`
 
+	// Wait is what of the cost is others' doing; cold prompts go by it.
+	Wait *float64 `json:"wait_ms,omitempty"`
+
 	// Cost is what "work" minimises, in milliseconds; absent with others.
 	Cost *float64 `json:"cost_ms,omitempty"`
 
@@ -115,7 +119,7 @@ func (k *Pick) status(pool string) PickStatus {
 		Pool: pool, At: k.At, Strategy: k.Strategy,
 		Model: shortName(k.Model), InputTokens: k.InputTokens, ExpectedOutput: k.ExpectedOutput, Attempt: k.Attempt,
 		Decision: k.Decision.Reason.String(), Matched: k.Decision.Matched, Best: k.Decision.Best,
-		Warm: k.Decision.Warm, Predicted: k.Decision.Predicted.Milliseconds(),
+		Warm: k.Decision.Warm, Left: k.Decision.Left, Predicted: k.Decision.Predicted.Milliseconds(),
 		Of: k.Of, Candidates: make([]CandidateStatus, 0, k.Kept),
 	}
 	for _, s := range k.Scorers {
@@ -154,7 +158,7 @@ func (c *Candidate) status(k *Pick) CandidateStatus {
 			st.Parts[k.Scorers[i].Name] = c.Parts[i]
 		}
 	case !k.Delegated && !strings.HasPrefix(k.Strategy, "prefix"):
-		st.Cost = finite(c.Cost * 1000)
+		st.Cost, st.Wait = finite(c.Cost*1000), finite(max(0, c.Wait)*1000)
 	}
 	return st
 }

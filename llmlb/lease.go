@@ -29,6 +29,10 @@ type Lease struct {
 	// what was thought to be others'.
 	ahead  int
 	others float64
+
+	loading  bool       // see Loading
+	first    firstToken // when measured
+	measured bool
 }
 
 // Endpoint returns the endpoint reserved.
@@ -63,9 +67,29 @@ func (l *Lease) sawFirstToken(now time.Time) {
 	defer l.pool.mu.Unlock()
 	if l.phase == Prefill {
 		behind := l.endpoint.ledger.own.prefillTokens - l.uncached
-		l.endpoint.rates.prompt(l.start, now, l.uncached, l.ahead, l.others, behind)
+		l.first = l.endpoint.rates.measure(l.start, now, l.ahead, l.others, behind)
+		l.measured = !l.loading
 	}
 	l.firstToken()
+}
+
+// learnSpeed has the endpoint's speed learn from the first token seen, once, by
+// the number of tokens that were computed for it.
+func (l *Lease) learnSpeed(now time.Time, uncached int) {
+	l.pool.mu.Lock()
+	defer l.pool.mu.Unlock()
+	if l.measured {
+		l.endpoint.rates.learn(now, l.first, uncached)
+		l.measured = false
+	}
+}
+
+// Loading notes that the endpoint has to load an adapter or a model for this
+// Call first. Its first token then says nothing of the speed, and calls for the
+// same will find it ready. Under the pool's lock.
+func (l *Lease) Loading(model uint64) {
+	l.loading = true
+	l.endpoint.served.resident.expect(model, l.start)
 }
 
 // TakeCold notes that the endpoint takes a cold prefix with this Lease. Under the

@@ -36,7 +36,8 @@ type Ledger struct {
 	meanPrompt float64
 
 	// tokensPerSecond and engineTTFT come from counters between two scrapes.
-	tokensPerSecond float64
+	tokensPerSecond float64 // 0 when not known; see speedKnown
+	speedKnown      bool
 	engineTTFT      time.Duration
 	engineTTFTAt    time.Time
 	restartedAt     time.Time
@@ -140,7 +141,8 @@ func (l *Ledger) observe(s Signals) (restarted bool) {
 		switch {
 		case restarted:
 			l.restartedAt = s.At
-			l.tokensPerSecond, l.engineTTFT, l.engineTTFTAt = 0, 0, time.Time{}
+			l.tokensPerSecond, l.speedKnown = 0, false
+			l.engineTTFT, l.engineTTFTAt = 0, time.Time{}
 		case !younger:
 			l.derive(&s)
 		}
@@ -162,7 +164,7 @@ func (l *Ledger) derive(s *Signals) {
 	old := &l.signals
 	dt := s.At.Sub(l.pageAt).Seconds() // a header may have renewed old.At
 	if dt > 0 && s.GenerationTokens >= 0 && old.GenerationTokens >= 0 {
-		l.tokensPerSecond = (s.GenerationTokens - old.GenerationTokens) / dt
+		l.tokensPerSecond, l.speedKnown = (s.GenerationTokens-old.GenerationTokens)/dt, true
 	}
 	if n := s.TTFTCount - old.TTFTCount; old.TTFTCount >= 0 && n > 0 && s.TTFTSum >= old.TTFTSum {
 		l.engineTTFT = time.Duration((s.TTFTSum - old.TTFTSum) / n * float64(time.Second))

@@ -37,7 +37,19 @@ type resident struct {
 	names []uint64 // newest first
 	kind  Loadable
 	load  float64 // seconds to make another one ready
+
+	// expected are names that our own calls have made the engine load, and since
+	// when, newest last.
+	expected []expectation
 }
+
+type expectation struct {
+	name uint64
+	at   time.Time
+}
+
+// maxExpected bounds them.
+const maxExpected = 16
 
 // ModelHash is the hash by which model names are compared.
 func ModelHash(name string) uint64 { return xxhash.Sum64String(name) }
@@ -76,8 +88,10 @@ func (e *Endpoint) Serves(model uint64, now time.Time) (yes, known bool) {
 
 // LoadDelay returns the seconds that the endpoint would need to make the model
 // ready: an adapter, or a model that is loaded on demand. 0 when it is ready,
-// and when nothing is known of it. Under the pool's lock.
-func (e *Endpoint) LoadDelay(model uint64) float64 {
+// and when nothing is known of it. While it is being loaded for another of our
+// calls it is half of what is left: to have it loaded twice costs the pool twice.
+// Under the pool's lock.
+func (e *Endpoint) LoadDelay(model uint64, now time.Time) float64 {
 	r := &e.served.resident
 	if !r.told || slices.Contains(r.names, model) {
 		return 0
@@ -87,12 +101,43 @@ func (e *Endpoint) LoadDelay(model uint64) float64 {
 			return 0 // a base model, which is always there
 		}
 	}
+	for i := range r.expected {
+		if x := &r.expected[i]; x.name == model {
+			if passed := now.Sub(x.at).Seconds(); passed < expectFor*r.load {
+				return max(0, r.load-passed) / 2
+			}
+		}
+	}
 	return r.load
+}
+
+// expectFor is for how many times the usual time something is taken to be
+// loading. Without it every call that comes meanwhile would have another engine
+// load the same.
+const expectFor = 6
+
+// expect notes that the engine begins to load the model for a call of ours.
+func (r *resident) expect(model uint64, now time.Time) {
+	for i := range r.expected {
+		if x := &r.expected[i]; x.name == model {
+			if now.Sub(x.at).Seconds() >= expectFor*r.load {
+				x.at = now
+			}
+			return
+		}
+	}
+	if len(r.expected) == maxExpected {
+		r.expected = slices.Delete(r.expected, 0, 1)
+	}
+	r.expected = append(r.expected, expectation{model, now})
 }
 
 // observe takes in what a scrape said. Of adapters it tells those in use; the
 // ones that were in use before stay in memory while there is room.
 func (r *resident) observe(s *Signals) {
+	if s.Loads == LoadsNothing || r.told && r.kind != s.Loads {
+		*r = resident{} // perhaps another engine stands there now
+	}
 	if s.Loads == LoadsNothing {
 		return
 	}
@@ -111,4 +156,5 @@ func (r *resident) observe(s *Signals) {
 		}
 	}
 	r.names = names
+	r.expected = slices.DeleteFunc(r.expected, func(x expectation) bool { return slices.Contains(names, x.name) })
 }

@@ -39,8 +39,17 @@ const (
 	rateHalf = time.Minute
 
 	// outlier is how many times as long as predicted a sample may take to count
-	// in full. A single stall must not make a server look dead.
+	// in full, and how many times as short. A single stall must not make a server
+	// look dead, nor a single prompt that was cached after all make it a wonder.
 	outlier = 4
+
+	// sampleTokens is what a prompt counts at most, and stepTokens the longest
+	// that engines compute in one step with another.
+	sampleTokens, stepTokens = 8 << 10, 4 << 10
+
+	// leastRise is by how much the least time of late is forgotten with each
+	// sample.
+	leastRise = 1.02
 
 	// floorStep moves the floor towards what a line through the samples says.
 	// floorUp and floorDown move it while there is none. Down is faster: what
@@ -64,6 +73,7 @@ type rates struct {
 	tokens, seconds float64 // computed, and what it took, fading
 	floor           float64
 	line            line // of prompts that had the engine to themselves
+	least           float64
 	itl             float64
 	streams         int
 	at              time.Time // of the last sample
@@ -71,45 +81,78 @@ type rates struct {
 	lastFirst time.Time // the last first token seen here
 }
 
-// prompt takes in a first token: of a prompt of that many uncached tokens, sent
-// at start, while ahead tokens of other prompts stood before it, others of them
-// not ours.
+// firstToken is what the time of one first token says, before it is known how
+// long the prompt was.
+type firstToken struct {
+	took   float64 // seconds that the prompt was being computed
+	alone  bool    // it met an idle engine
+	lone   bool    // and nothing of ours came after it
+	ahead  float64 // own prompt tokens that stood before it
+	others float64 // and others'
+}
+
+// measure times a first token: of a prompt sent at start, while ahead tokens of
+// other prompts of ours stood before it and others of somebody else's. Behind is
+// how many of ours came after it and still wait: they may have been computed in
+// the same step.
 //
 // Engines compute prompts one after the other, or in one batch, which comes to
 // the same: from one first token to the next is what the next one's prompt took.
 // Only a prompt that met an idle engine shows the floor as well.
-// behind is how many tokens of ours came after it and still wait: they may have
-// been computed in the same step.
-func (r *rates) prompt(start, now time.Time, uncached, ahead int, others float64, behind int) {
+func (r *rates) measure(start, now time.Time, ahead int, others float64, behind int) firstToken {
 	from, alone := start, ahead == 0 && others == 0
 	if r.lastFirst.After(start) {
 		// What stood before it, or has overtaken it, was computed until then.
 		from, alone = r.lastFirst, false
 	}
 	r.lastFirst = now
-	took := max(0, now.Sub(from).Seconds())
-	tokens := float64(uncached)
-	if others > 0 {
-		// The engine has divided this time between our prompts and others'.
-		took *= (tokens + float64(ahead)) / (tokens + float64(ahead) + others)
+	return firstToken{
+		took: max(0, now.Sub(from).Seconds()), alone: alone, lone: behind == 0,
+		ahead: float64(ahead), others: others,
 	}
+}
+
+// learn takes in a first token of a prompt of that many uncached tokens.
+func (r *rates) learn(now time.Time, f firstToken, uncached int) {
 	known := r.rate()
-	if alone {
+	tokens, took := float64(uncached), f.took
+	if tokens > sampleTokens {
+		// However long it was, it is one prompt. Clients may make them look
+		// longer than they are.
+		still := 0.0
+		if f.alone {
+			still = min(took, known.Floor)
+		}
+		tokens, took = sampleTokens, still+(took-still)*sampleTokens/tokens
+	}
+	if f.others > 0 {
+		if f.others > tokens+f.ahead {
+			return // says more of others' prompts, whose lengths we guess
+		}
+		// The engine has divided this time between our prompts and others'.
+		took *= (tokens + f.ahead) / (tokens + f.ahead + f.others)
+	}
+	if f.alone {
+		expected := known.Floor + tokens/known.Speed
+		took = min(took, outlier*expected)
 		if r.samples >= enoughSamples {
-			took = min(took, outlier*(known.Floor+tokens/known.Speed))
+			took = max(took, expected/outlier)
 		}
 		// A speed that is thought too high must not hide what would correct it.
 		short := tokens/min(known.Speed, PriorSpeed) < known.Floor/2
-		r.learnFloor(tokens, took, short, behind == 0)
+		r.learnFloor(tokens, took, short, f.lone)
 		if short {
 			return // says next to nothing of the speed
 		}
 		// What is left may be below zero. Only the sum has to be right.
 		took -= r.floor
-	} else if r.samples >= enoughSamples {
+	} else {
 		// What was ahead may have been computed in the same step and be told of
 		// after it, in no time: the two together are right.
-		took = min(took, outlier*(tokens+float64(ahead))/known.Speed+known.Floor)
+		took = min(took, outlier*(tokens+f.ahead)/known.Speed+known.Floor)
+		if tokens > stepTokens && r.samples >= enoughSamples {
+			took = max(took, tokens/known.Speed/outlier) // no step is as long
+		}
 	}
 	r.tokens = r.tokens*rateMemory + tokens
 	r.seconds = r.seconds*rateMemory + took
@@ -125,26 +168,32 @@ func (r *rates) learnFloor(tokens, took float64, short, lone bool) {
 	if r.floor == 0 {
 		r.floor = PriorFloor
 	}
+	if r.least *= leastRise; r.least == 0 || took < r.least {
+		r.least = took
+	}
 	if lone {
 		y := took
 		if _, ok := r.line.intercept(); ok && r.samples >= enoughSamples {
 			known := r.rate()
-			y = min(y, lineOutlier*(known.Floor+tokens/known.Speed))
+			expected := known.Floor + tokens/known.Speed
+			y = min(max(y, expected/lineOutlier), lineOutlier*expected)
 		}
 		r.line.add(tokens, y)
 	}
 	if at, ok := r.line.intercept(); ok {
-		r.floor += floorStep * (max(at, minFloor) - r.floor)
-		return
+		r.floor += floorStep * (at - r.floor)
+	} else {
+		switch {
+		case !short:
+			r.floor = min(r.floor, took/2)
+		case took < r.floor:
+			r.floor += floorDown * (took - r.floor)
+		default:
+			r.floor += floorUp * (took - r.floor)
+		}
 	}
-	switch {
-	case !short:
-		r.floor = max(minFloor, min(r.floor, took/2))
-	case took < r.floor:
-		r.floor = max(minFloor, r.floor+floorDown*(took-r.floor))
-	default:
-		r.floor += floorUp * (took - r.floor)
-	}
+	// It cannot be more than what the fastest of late took in all.
+	r.floor = max(minFloor, min(r.floor, r.least))
 }
 
 // stream takes in the inter-token latency of one answer.

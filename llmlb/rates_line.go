@@ -5,8 +5,8 @@ const (
 	// thirty make up two thirds.
 	lineMemory = 0.97
 
-	// lineOutlier is how many times as high as expected a point may lie to count
-	// in full.
+	// lineOutlier is how many times as high, or as low, as expected a point may
+	// lie to count in full.
 	lineOutlier = 1.5
 
 	// lineSpread is how far, by their standard deviation over their mean, lengths

@@ -33,6 +33,11 @@ func (s *server) together(prompts ...int) {
 	}
 }
 
+// prompt sees the first token of a prompt whose length is known.
+func (r *rates) prompt(start, now time.Time, uncached, ahead int, others float64, behind int) {
+	r.learn(now, r.measure(start, now, ahead, others, behind), uncached)
+}
+
 func times(n int, f func()) {
 	for range n {
 		f()
@@ -164,10 +169,46 @@ func TestAnOvertakenPromptDoesNotSinkTheFloor(t *testing.T) {
 func TestTimeSpentOnOthersIsNotCounted(t *testing.T) {
 	var r rates
 	for i := range 30 {
-		// 2,000 tokens of ours and 6,000 of others at 10,000 tokens/s.
-		r.prompt(at(float64(i)), at(float64(i)+0.8), 2000, 0, 6000, 0)
+		// 6,000 tokens of ours and 2,000 of others at 10,000 tokens/s.
+		r.prompt(at(float64(i)), at(float64(i)+0.8), 6000, 0, 2000, 0)
 	}
 	within(t, "speed", r.rate().Speed, 10_000, 0.1)
+	for i := range 30 {
+		// A long queue of others: how long their prompts are is a guess, and
+		// it would decide alone.
+		r.prompt(at(float64(100+i)), at(float64(100+i)+0.1), 200, 0, 50_000, 0)
+	}
+	within(t, "speed behind a long queue of others", r.rate().Speed, 10_000, 0.1)
+}
+
+// A prompt that the engine had in its cache, or never read, looks as if it had
+// been computed in no time. One of them must not make the server a wonder.
+func TestOnePromptInNoTimeIsNoWonder(t *testing.T) {
+	for _, length := range []int{4000, 750_000} {
+		s := server{speed: 8000, floor: 0.05}
+		times(20, func() { s.alone(1000, 3000) })
+		before := s.rates.rate()
+		s.rates.prompt(at(s.free+1), at(s.free+1.06), length, 0, 0, 0)
+		s.rates.prompt(at(s.free+2), at(s.free+2.06), length, 5000, 0, 0)
+		if after := s.rates.rate(); after.Speed > before.Speed*2 || math.Abs(after.Floor-before.Floor) > 0.03 {
+			t.Errorf("%d tokens in no time: %.0f tokens/s and a floor of %.3f s, were %.0f and %.3f", length, after.Speed, after.Floor, before.Speed, before.Floor)
+		}
+		s.free += 3
+		times(20, func() { s.alone(1000, 3000) })
+		within(t, "speed a little later", s.rates.rate().Speed, 8000, 0.25)
+	}
+}
+
+// The first request after a start may take a minute, while weights are loaded.
+// The floor must not keep that.
+func TestASlowFirstRequestIsForgotten(t *testing.T) {
+	s := server{speed: 8000, floor: 0.05}
+	s.rates.prompt(at(0), at(60), 2000, 0, 0, 0)
+	s.free = 60
+	times(5, func() { s.alone(1000, 3000) })
+	if r := s.rates.rate(); r.Floor > 0.2 || r.Speed < 4000 {
+		t.Errorf("ten requests later: %.0f tokens/s, floor %.3f s", r.Speed, r.Floor)
+	}
 }
 
 // A server that is avoided for having been slow gets its chance again: what is

@@ -2,6 +2,7 @@ package llmlb
 
 import (
 	"net/http"
+	"slices"
 	"time"
 )
 
@@ -78,6 +79,19 @@ type Settings struct {
 	Where       string
 
 	byAddress map[string]*Member
+	weights   []WeightedScorer
+}
+
+// Weights are the names and weights of the scorers, without the scorers
+// themselves: what may be kept longer than the configuration.
+func (s *Settings) Weights() []WeightedScorer {
+	if len(s.weights) != len(s.Scorers) {
+		s.weights = slices.Clone(s.Scorers)
+		for i := range s.weights {
+			s.weights[i].Scorer = nil
+		}
+	}
+	return s.weights
 }
 
 // Scrape is how load is read from the engines.

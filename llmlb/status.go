@@ -59,6 +59,9 @@ type EndpointStatus struct {
 	ScrapeAgeMillis *float64 `json:"scrape_age_ms"`
 	Blind           bool     `json:"blind"`
 
+	// Loadless says that the engine answers and tells no load, as Ollama does.
+	Loadless bool `json:"loadless,omitempty"`
+
 	// PrefillSpeed (prompt tokens a second), FloorMillis and ITLMillis (between
 	// two tokens of a stream) were learned from our own calls; null until they
 	// were. Samples is how many first tokens taught them.
@@ -128,7 +131,7 @@ func (e *Endpoint) status(now time.Time, s *Settings) EndpointStatus {
 	if ttft, ok := e.RecentTTFT(now); ok {
 		row.TTFTMillis = known(float64(ttft) / float64(time.Millisecond))
 	}
-	if sig, ok := e.ledger.Signals(); ok {
+	if sig, ok := e.ledger.Signals(); ok && (!row.Blind || s.Scrape.Engine != "none") {
 		row.Engine, row.Models = sig.Engine, sig.Models
 		if len(e.served.list) > 0 {
 			row.Models = e.served.list
@@ -136,9 +139,15 @@ func (e *Endpoint) status(now time.Time, s *Settings) EndpointStatus {
 		if !row.Blind {
 			row.Running, row.Waiting = known(sig.Running), known(sig.Waiting)
 			row.KVUsage = known(sig.KVUsage)
-			row.TokensPerSecond = known(e.ledger.tokensPerSecond)
+			if e.ledger.speedKnown {
+				row.TokensPerSecond = known(e.ledger.tokensPerSecond)
+			}
 		}
 		row.ScrapeAgeMillis = known(float64(now.Sub(sig.At)) / float64(time.Millisecond))
+		row.Loadless = !sig.HasLoad() && now.Sub(sig.At) < s.Scrape.StaleAfter
+		if row.Reason == "" && e.Asleep(now, s) {
+			row.Reason = "asleep: the engine has offloaded its weights"
+		}
 	}
 	return row
 }

@@ -37,6 +37,16 @@ const (
 	// that knows few of them, and long words of one letter.
 	minRatio, maxRatio = 1, 12
 
+	// maxWeight is the longest prompt, in tokens, that counts in full.
+	maxWeight = 4096
+
+	// maxOutput is the longest answer that is believed, tokensAnEvent how many
+	// tokens an event of a stream has at most, and outputOutlier and outputSlack
+	// bound one answer by the mean.
+	maxOutput                  = 32 << 10
+	tokensAnEvent              = 16
+	outputOutlier, outputSlack = 8, 256
+
 	// minPrompt is the shortest prompt, in bytes, that says anything of the
 	// ratio: below it the template's own tokens count for more than the text.
 	minPrompt = 256
@@ -60,8 +70,6 @@ func (p *Pool) Calibrate(c *Call) {
 	f.InputTokens = max(1, f.TokenIDs+int(float64(text)/ratio+0.5))
 }
 
-func (u *usage) ratio() float64 { return min(max(u.bytes/u.tokens, minRatio), maxRatio) }
-
 // expectedOutput is the mean length of this tenant's answers from the model, or
 // else of everybody's; 0 when neither is known.
 func (p *Pool) expectedOutput(c *Call) int {
@@ -84,25 +92,51 @@ func (p *Pool) learnUsage(c *Call, now time.Time) {
 	defer p.mu.Unlock()
 	all := p.use(use{model: c.Model}, now)
 	if c.PromptTokens > 0 && c.TokenIDs == 0 && c.PromptBytes >= minPrompt {
-		all.bytes = all.bytes*usageMemory + float64(c.PromptBytes)
-		all.tokens = all.tokens*usageMemory + float64(c.PromptTokens)
-		all.prompts++
+		all.learnRatio(c.PromptBytes, c.PromptTokens)
 	}
 	if c.OutputTokens <= 0 {
 		return
 	}
-	all.learnOutput(c.OutputTokens)
+	all.learnOutput(c)
 	if c.Tenant != "" {
-		p.use(use{c.Tenant, c.Model}, now).learnOutput(c.OutputTokens)
+		p.use(use{c.Tenant, c.Model}, now).learnOutput(c)
 	}
 }
 
-func (u *usage) learnOutput(tokens int) {
+// learnRatio weighs an answer by its prompt, within bounds: clients can send
+// prompts that the engine does not read, and engines can tell anything.
+func (u *usage) learnRatio(bytes, tokens int) {
+	x := min(max(float64(bytes)/float64(tokens), minRatio), maxRatio)
+	weight := float64(min(tokens, maxWeight))
+	u.bytes = u.bytes*usageMemory + x*weight
+	u.tokens = u.tokens*usageMemory + weight
+	u.prompts++
+}
+
+func (u *usage) ratio() float64 { return u.bytes / u.tokens }
+
+// learnOutput takes in the length of one answer. Of one that ended at the
+// client's own ceiling it is only known that it would have been longer. What an
+// engine tells is believed within bounds: the places of a whole pool are given
+// away by it.
+func (u *usage) learnOutput(c *Call) {
+	tokens := float64(min(c.OutputTokens, maxOutput))
+	if c.MaxOutputTokens > 0 && c.OutputTokens >= c.MaxOutputTokens {
+		if tokens = min(tokens, float64(c.MaxOutputTokens)); tokens <= u.output || u.answers == 0 {
+			return
+		}
+	}
+	if c.TokenEvents > 0 {
+		tokens = min(tokens, float64(tokensAnEvent*c.TokenEvents))
+	}
+	if u.answers > 0 {
+		tokens = min(tokens, outputOutlier*u.output+outputSlack)
+	}
 	if u.answers++; u.answers == 1 {
-		u.output = float64(tokens)
+		u.output = tokens
 		return
 	}
-	u.output = u.output*usageMemory + float64(tokens)*(1-usageMemory)
+	u.output = u.output*usageMemory + tokens*(1-usageMemory)
 }
 
 // use returns the kind's record. When there are too many, the one that was not

@@ -12,6 +12,7 @@ type answer struct {
 	bytes, prompt  int // of the prompt: bytes and tokens
 	ids            int
 	output, events int
+	ceiling        int // the client's
 	opaque         bool
 	outcome        Outcome // Served when not said
 }
@@ -19,7 +20,7 @@ type answer struct {
 func teach(p *Pool, s *Settings, now time.Time, a answer) {
 	c := NewCall(p, s, now)
 	c.Model, c.Tenant, c.PromptBytes, c.TokenIDs, c.Opaque = a.model, a.tenant, a.bytes, a.ids, a.opaque
-	c.InputTokens = 1
+	c.InputTokens, c.MaxOutputTokens = 1, a.ceiling
 	if a.prompt > 0 {
 		c.PromptTokens = a.prompt
 	}
@@ -65,7 +66,7 @@ func TestPromptLengthIsCalibrated(t *testing.T) {
 		{"Chinese", 3, []answer{chinese}, Features{Model: "cjk", PromptBytes: 3100}, 1000},
 		{"each model by itself", 5, []answer{english, chinese}, Features{Model: "cjk", PromptBytes: 6200}, 2000},
 		{"another model", 5, []answer{chinese}, Features{Model: "other", PromptBytes: 4000}, 1000},
-		{"long prompts count more", 3, []answer{{model: "m", bytes: 300, prompt: 300}, {model: "m", bytes: 60_000, prompt: 15_000}}, Features{Model: "m", PromptBytes: 3943}, 1000},
+		{"long prompts count more", 3, []answer{{model: "m", bytes: 300, prompt: 300}, {model: "m", bytes: 60_000, prompt: 15_000}}, Features{Model: "m", PromptBytes: 3804}, 1000},
 		{"a short prompt says nothing", 9, []answer{{model: "m", bytes: 40, prompt: 40}}, Features{Model: "m", PromptBytes: 4000}, 1000},
 		{"token ids say nothing of text", 9, []answer{{model: "m", bytes: 4000, prompt: 4000, ids: 500}}, Features{Model: "m", PromptBytes: 4000}, 1000},
 		{"what was not understood neither", 9, []answer{{model: "m", bytes: 4000, prompt: 4000, opaque: true}}, Features{Model: "m", PromptBytes: 4000}, 1000},
@@ -182,5 +183,32 @@ func TestModelsAreShown(t *testing.T) {
 	within(t, "output tokens", *got[0].OutputTokens, 50, 0.001)
 	if got[1].BytesPerToken != nil || *got[1].OutputTokens != 20 {
 		t.Errorf("silent: %+v", got[1])
+	}
+}
+
+// The places of a whole pool are given away by how long answers are expected to
+// be. One server that tells nonsense, or clients that want one token, must not
+// decide that for everybody.
+func TestOneAnswerDecidesNothing(t *testing.T) {
+	usual := answer{model: "m", output: 800}
+	for _, tc := range []struct {
+		name      string
+		then      []answer
+		low, high int
+	}{
+		{"a trillion tokens", []answer{{model: "m", output: 1 << 40}}, 800, 1200},
+		{"and again", []answer{{model: "m", output: 1 << 40}, {model: "m", output: 1 << 40}}, 800, 1800},
+		{"at the client's ceiling of one", []answer{{model: "m", output: 1, ceiling: 1}}, 800, 800},
+		{"over it", []answer{{model: "m", output: 5000, ceiling: 1}}, 800, 800},
+	} {
+		p, s := taught(t, 20, usual)
+		for _, a := range tc.then {
+			teach(p, s, t0, a)
+		}
+		c := NewCall(p, s, t0)
+		c.Features = Features{Model: "m", PromptBytes: 4000, InputTokens: 1000}
+		if got := c.ExpectedOutput(); got < tc.low || got > tc.high {
+			t.Errorf("%s: %d tokens expected, want %d to %d", tc.name, got, tc.low, tc.high)
+		}
 	}
 }

@@ -53,6 +53,12 @@ func (p *Policy) check() error {
 			return err
 		}
 	}
+	if p.Engine == "none" && p.Metrics != "" {
+		return fmt.Errorf("metrics %q and engine none contradict each other: nothing is read", p.Metrics)
+	}
+	if err := p.checkSpills(); err != nil {
+		return err
+	}
 	if err := p.checkTimes(); err != nil {
 		return err
 	}
@@ -60,6 +66,27 @@ func (p *Policy) check() error {
 		return err
 	}
 	return p.checkEndpoints()
+}
+
+// checkSpills refuses thresholds that the strategy would not look at.
+func (p *Policy) checkSpills() error {
+	name := p.strategy()
+	if p.SelectionPolicyRaw != nil {
+		name = p.delegated()
+	}
+	if name == StrategyWork || name == StrategyPrefixSpill {
+		return nil
+	}
+	option := ""
+	switch {
+	case p.SpillWaiting != nil:
+		option = "spill_waiting"
+	case p.SpillTTFT != nil:
+		option = "spill_ttft"
+	default:
+		return nil
+	}
+	return fmt.Errorf("%s counts in strategies %s and %s alone, and the strategy is %q", option, StrategyWork, StrategyPrefixSpill, name)
 }
 
 func (p *Policy) checkTimes() error {
@@ -96,7 +123,7 @@ func (p *Policy) checkNumbers() error {
 		return fmt.Errorf("spill_waiting %v is out of range; have 0 (off) to %d", *n, int(maxWaiting))
 	}
 	if n := p.IndexBytes; n != 0 && (n < minIndexBytes || n > maxIndexBytes) {
-		return fmt.Errorf("index_bytes %d is out of range; have %d to %d", n, minIndexBytes, int64(maxIndexBytes))
+		return fmt.Errorf("index_bytes %d is out of range; have 64KiB to 64GiB", n)
 	}
 	if n := p.MaxBody; n < 0 || n > maxMaxBody {
 		return fmt.Errorf("max_body %d is out of range; have 1 to %d", n, int64(maxMaxBody))

@@ -82,7 +82,8 @@ type choice struct {
 	scored  llmlb.View // the seat that the scorers are asked about
 	said    []float64  // what the scorers said of all seats
 	holders []holder
-	best    int // the longest match on any seat, in tokens
+	best    int   // the longest match on any seat, in tokens
+	behind  *seat // the warm seat that a spill leaves
 }
 
 var choices = sync.Pool{New: func() any { return new(choice) }}
@@ -147,6 +148,9 @@ func (ch *choice) book(picked *seat, d llmlb.Decision) {
 	if c.Key != 0 && !picked.warm {
 		c.Lease.TakeCold()
 	}
+	if picked.delay > 0 {
+		c.Lease.Loading(ch.model)
+	}
 	c.Decision = d
 	if c.Generates() {
 		e.CountDecision(d.Reason)
@@ -177,11 +181,18 @@ func (ch *choice) pick() (*seat, llmlb.Decision) {
 	return s, ch.decision(s, reason, warm)
 }
 
+// longest bounds a prediction, in seconds: numbers of engines go into it.
+const longest = 24 * 3600
+
 func (ch *choice) decision(s *seat, reason llmlb.Reason, warm int) llmlb.Decision {
-	return llmlb.Decision{
+	d := llmlb.Decision{
 		Reason: reason, Matched: s.matched, Best: ch.best, Warm: warm,
-		Predicted: time.Duration(s.ttft * float64(time.Second)),
+		Predicted: time.Duration(min(s.ttft, longest) * float64(time.Second)),
 	}
+	if ch.behind != nil {
+		d.Left = ch.behind.endpoint.Name()
+	}
+	return d
 }
 
 // markWarm marks the seats that hold the prompt's prefix: at least the share

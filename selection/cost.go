@@ -44,18 +44,21 @@ const (
 // shown, or not of late, is taken from the mean of those that have: a new server
 // in a pool of fast ones is more likely fast than of a speed we once assumed.
 func (ch *choice) learned() {
-	sum, n := 0.0, 0.0
+	speed, floor, n := 0.0, 0.0, 0.0
 	for _, s := range ch.left {
 		s.rate, s.fresh = s.endpoint.Rate(ch.now)
-		sum += s.fresh * s.rate.Speed
+		speed += s.fresh * s.rate.Speed
+		floor += s.fresh * s.rate.Floor
 		n += s.fresh
 	}
-	mean := float64(llmlb.PriorSpeed)
 	if n > 0 {
-		mean = sum / n
+		speed, floor = speed/n, floor/n
+	} else {
+		speed, floor = llmlb.PriorSpeed, llmlb.PriorFloor
 	}
 	for _, s := range ch.left {
-		s.rate.Speed = s.weight() * (s.fresh*s.rate.Speed + (1-s.fresh)*mean)
+		s.rate.Speed = s.weight() * (s.fresh*s.rate.Speed + (1-s.fresh)*speed)
+		s.rate.Floor = s.fresh*s.rate.Floor + (1-s.fresh)*floor
 	}
 }
 
@@ -64,7 +67,7 @@ func (ch *choice) score() {
 	output := float64(ch.call.ExpectedOutput())
 	for _, s := range ch.left {
 		uncached := float64(ch.uncached(s))
-		s.delay = s.endpoint.LoadDelay(ch.model)
+		s.delay = s.endpoint.LoadDelay(ch.model, ch.now)
 		s.ttft = s.rate.Predict(s.prefill, uncached, s.waiting) + s.delay
 		own := uncached / s.rate.Speed
 		burden := s.running * (stall*own + crowd*output)

@@ -8,7 +8,7 @@ func (ch *choice) record(picked *seat) {
 	c := ch.call
 	k := c.Pool.NextPick()
 	k.At, k.Decision = ch.now, c.Decision
-	k.Strategy, k.Delegated, k.Scorers = ch.settings.Strategy, ch.settings.Delegated, ch.settings.Scorers
+	k.Strategy, k.Delegated, k.Scorers = ch.settings.Strategy, ch.settings.Delegated, ch.settings.Weights()
 	k.Model, k.InputTokens, k.ExpectedOutput = c.Model, c.InputTokens, c.ExpectedOutput()
 	k.Attempt, k.Of = c.Attempts+1, len(ch.seats)
 	ch.note(&k.Candidates[0], picked)
@@ -58,10 +58,10 @@ func (s *seat) shownBefore(t *seat) bool {
 func (s *seat) compared() bool { return s.ttft > 0 }
 
 func (ch *choice) note(to *llmlb.Candidate, s *seat) {
-	to.Name, to.Barred = s.endpoint.Name(), s.barred.String()
+	to.Name, to.Barred = s.endpoint.Name(), ch.why(s)
 	to.Warm, to.Home = s.warm, s.home
 	to.View = ch.view(s)
 	to.Endpoint, to.Member = nil, nil // would keep them alive
-	to.Speed, to.Floor, to.Delay, to.Cost = s.rate.Speed, s.rate.Floor, s.delay, s.cost
+	to.Speed, to.Floor, to.Delay, to.Wait, to.Cost = s.rate.Speed, s.rate.Floor, s.delay, s.wait, s.cost
 	to.Scores = copy(to.Parts[:], s.parts)
 }

@@ -18,27 +18,32 @@ const (
 	barZone                     // in another zone
 )
 
-// barredWords say it to people, the most important first.
-var barredWords = []struct {
-	bit  barred
-	word string
-}{
-	{barOut, "draining, failed or unavailable"},
-	{barModel, "other model"},
-	{barDown, "down"},
-	{barLimit, "at its limit"},
-	{barKV, "over kv_limit"},
-	{barZone, "other zone"},
-}
-
-// String returns why in words, empty when nothing stands against the seat.
-func (b barred) String() string {
-	for _, w := range barredWords {
-		if b&w.bit != 0 {
-			return w.word
-		}
+// why says in words what stands against the seat, the most important first, and
+// nothing when it could be taken.
+func (ch *choice) why(s *seat) string {
+	switch b := s.barred; {
+	case b == 0:
+		return ""
+	case b&barOut != 0 && s.endpoint.Draining():
+		return "draining"
+	case b&barOut != 0 && ch.call.Excluded(s.endpoint):
+		return "failed this request"
+	case b&barOut != 0:
+		return "unavailable"
+	case b&barModel != 0:
+		return "other model"
+	case b&barDown != 0 && s.endpoint.Asleep(ch.now, ch.settings):
+		return "asleep"
+	case b&barDown != 0:
+		return "down"
+	case b&barLimit != 0 && s.member.MaxConcurrent > 0 && s.own >= s.member.MaxConcurrent:
+		return "at max_concurrent"
+	case b&barLimit != 0:
+		return "at max_tokens"
+	case b&barKV != 0:
+		return "over kv_limit"
 	}
-	return ""
+	return "other zone"
 }
 
 // survey reads each endpoint's state once. Everything after works on the seats.

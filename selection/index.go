@@ -178,8 +178,9 @@ func (ix *index) learn(blocks []uint64, cache uint32, room int64, now time.Time,
 		}
 		// Deeper blocks look a little older, so that eviction takes the tail
 		// of a prompt before the head without which the tail is useless.
-		if had := ix.table.insert(h, cache, stampOf(tick-uint32(i/16), proved)); had == 0 || had.before(since) {
-			fresh += llmlb.BlockEnd(i+1) - llmlb.BlockEnd(i)
+		had := ix.table.insert(h, cache, stampOf(tick-uint32(i/16), proved))
+		if proved && (!had.proved() || had.before(since)) {
+			fresh += llmlb.BlockEnd(i+1) - llmlb.BlockEnd(i) // takes room there from now on
 		}
 	}
 	ix.rooms.fill(cache, room, int64(fresh), tick)

@@ -52,6 +52,22 @@ func TestTheIndexBelievesNoMoreThanACacheHolds(t *testing.T) {
 	})
 }
 
+// Prompts that were sent and refused, for their length as often as not, were
+// never computed. They take no room, and push nothing out.
+func TestRefusedPromptsTakeNoRoom(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	ix := newIndex().(*index)
+	const room = 100 * 16 * 256
+	kept := ix.learned(16, 1, 1, room, now)
+	for i := range 500 {
+		now = now.Add(time.Second)
+		ix.learn(chainOf(uint64(1000+i), 16), 1, room, now, false)
+	}
+	if n := held(ix, kept, 1, now); n != 16 {
+		t.Errorf("after 500 refused prompts %d blocks are left, want 16", n)
+	}
+}
+
 // Where the engine does not tell how large its cache is, only the index's own
 // budget counts.
 func TestACacheOfUnknownSizeKeepsAll(t *testing.T) {

@@ -110,6 +110,27 @@ func TestAdaptersGoWhereTheyAreLoaded(t *testing.T) {
 	}
 }
 
+// While a model is being loaded, the calls that come for it wait where it is
+// loaded, instead of having every server load it and give up its own.
+func TestAModelIsNotLoadedEverywhere(t *testing.T) {
+	w := newWorld(t, addresses(4)...)
+	for _, m := range w.settings.Members {
+		s := llmlb.NoSignals(w.now)
+		s.Loads, s.LoadSeconds, s.Resident = llmlb.LoadsModels, 10, []string{"own:" + m.Address}
+		m.Endpoint.ObserveSignals(s)
+	}
+	at := map[string]int{}
+	for i := range 12 {
+		p := prompt(part{fmt.Sprint("question ", i), 200})
+		p.Model = "wanted"
+		at[where(w.grant(p))]++
+		w.now = w.now.Add(300 * time.Millisecond)
+	}
+	if len(at) > 2 {
+		t.Errorf("twelve calls within a few seconds have the model loaded by %d servers: %v", len(at), at)
+	}
+}
+
 // A sleeping engine answers its health check and cannot generate.
 func TestASleepingServerGetsNothing(t *testing.T) {
 	w := newWorld(t, addresses(2)...)

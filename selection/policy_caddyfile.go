@@ -90,7 +90,7 @@ func (p *Policy) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 			return err
 		}
 		if !known {
-			return d.Errf("unknown option '%s'; have %s", name, strings.Join(OptionNames(), ", "))
+			return d.Errf("unknown option '%s'; %shave %s", name, EndpointHint(name), strings.Join(OptionNames(), ", "))
 		}
 		if d.NextArg() {
 			return d.Errf("unexpected argument '%s' after option '%s'", d.Val(), name)

@@ -42,6 +42,9 @@ func (p *Policy) readScorer(d *caddyfile.Dispenser) error {
 		return d.Errf("option 'scorer' needs a name; have %s", strings.Join(ScorerNames(), ", "))
 	}
 	name := d.Val()
+	if _, err := strconv.ParseFloat(name, 64); err == nil {
+		return d.Errf("scorer '%s': the name comes first, then its weight", name)
+	}
 	if err := checkScorerName(name); err != nil {
 		return d.WrapErr(err)
 	}

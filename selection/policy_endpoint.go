@@ -10,6 +10,15 @@ import (
 // endpointOptions are the options of an endpoint's block.
 var endpointOptions = []string{"name", "weight", "zone", "max_concurrent", "max_tokens", "drain"}
 
+// EndpointHint says where an option of that name stands, if it is one that is
+// easily written beside an endpoint's block instead of in it.
+func EndpointHint(name string) string {
+	if slices.Contains(endpointOptions, name) {
+		return "it stands in a block 'endpoint <upstream> { … }'; "
+	}
+	return ""
+}
+
 // readEndpoint reads what is special about one upstream.
 func (p *Policy) readEndpoint(d *caddyfile.Dispenser) error {
 	args, err := arguments(d, 1, 1)

@@ -31,6 +31,7 @@ func (ch *choice) prefixSpill() (*seat, llmlb.Reason) {
 	if away == nil {
 		return home, llmlb.ReasonWarm
 	}
+	ch.behind = home
 	return away, reason
 }
 

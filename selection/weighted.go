@@ -62,6 +62,7 @@ func (ch *choice) weighted(warm int) (*seat, llmlb.Reason) {
 	case won.warm:
 		return won, llmlb.ReasonWarm
 	case warm > 0:
+		ch.behind = ch.cheapestWarm()
 		return won, llmlb.ReasonSpillLoad
 	}
 	return won, llmlb.ReasonCold

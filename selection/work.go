@@ -24,68 +24,85 @@ func (ch *choice) work() (*seat, llmlb.Reason) {
 	among, spill := ch.left, llmlb.ReasonSpillLoad
 	if ch.settings.SpillWaiting > 0 || ch.settings.SpillTTFT > 0 {
 		ch.aside = ch.aside[:0]
+		var full *seat
 		why := llmlb.ReasonNone
 		for _, s := range ch.left {
 			if r := ch.past(s); r == llmlb.ReasonNone {
 				ch.aside = append(ch.aside, s)
-			} else if s.warm && why == llmlb.ReasonNone {
-				why = r
+			} else if s.warm && (full == nil || s.cost < full.cost) {
+				full, why = s, r
 			}
 		}
 		if len(ch.aside) > 0 {
 			among = ch.aside
-			if why != llmlb.ReasonNone {
-				spill = why
+			if full != nil {
+				spill, ch.behind = why, full
 			}
 		}
 	}
 	s := ch.least(among, false)
-	if s.warm && ch.explores(s) {
-		if away := ch.bestOther(among, s); away != nil {
-			return away, llmlb.ReasonSpillLoad
-		}
-	}
 	if s.warm {
+		if away := ch.secondHome(among, s); away != nil {
+			ch.behind = s
+			return away, llmlb.ReasonSpillExplore
+		}
+		ch.behind = nil
 		return s, llmlb.ReasonWarm
+	}
+	if ch.behind == nil {
+		ch.behind = ch.cheapestWarm()
 	}
 	return ch.least(among, true), spill
 }
 
+// cheapestWarm returns the warm seat that was left for its cost.
+func (ch *choice) cheapestWarm() (won *seat) {
+	for _, s := range ch.left {
+		if s.warm && (won == nil || s.cost < won.cost) {
+			won = s
+		}
+	}
+	return won
+}
+
 const (
-	// exploreOver is how many times the mean load a prefix's home must have
-	// before it is left for the sake of a second home, exploreOne in how many
-	// choices that happens, and exploreLeast the requests there must be at the
-	// home at all: one call at a time leaves a prefix where it is.
+	// exploreOver is how many times the mean load each of a prefix's homes must
+	// have before they are left for the sake of another one, exploreOne in how
+	// many choices that happens, and exploreLeast the requests there must be at
+	// a home at all: one call at a time leaves a prefix where it is.
 	exploreOver  = 1.25
 	exploreOne   = 16
 	exploreLeast = 3
 )
 
-// explores reports whether this Call is the one in some that leaves the prefix's
-// busy home although staying would be a little cheaper. It makes a second home
-// before the first is overrun, where the cost alone would weld a hot prefix to
-// one server.
-func (ch *choice) explores(home *seat) bool {
+// secondHome returns the seat that this Call is to make a home of the prefix,
+// although staying would be a little cheaper, or nil: one Call in some, while all
+// homes are busier than most. It is there before they are overrun, where the cost
+// alone would weld a hot prefix to its servers.
+func (ch *choice) secondHome(among []*seat, home *seat) (away *seat) {
 	if ch.random%exploreOne != 0 {
-		return false
+		return nil
 	}
 	total := 0.0
 	for _, s := range ch.left {
-		total += s.waiting + s.running
+		total += s.busy()
 	}
-	load := home.waiting + home.running
-	return load >= exploreLeast && load > exploreOver*total/float64(len(ch.left))
-}
-
-// bestOther returns the cheapest seat that is neither warm nor much of a loss.
-func (ch *choice) bestOther(among []*seat, home *seat) (away *seat) {
+	over := max(exploreLeast, exploreOver*total/float64(len(ch.left)))
+	for _, s := range ch.left {
+		if s.warm && s.busy() < over {
+			return nil
+		}
+	}
 	for _, s := range among {
-		if !s.warm && s.waiting+s.running < home.waiting+home.running && (away == nil || s.cost < away.cost) {
+		if !s.warm && s.busy() < home.busy() && (away == nil || s.cost < away.cost) {
 			away = s
 		}
 	}
 	return away
 }
+
+// busy is how many requests there are at the seat.
+func (s *seat) busy() float64 { return s.waiting + s.running }
 
 // past tells which threshold the seat has reached, if any.
 func (ch *choice) past(s *seat) llmlb.Reason {
