@@ -15,6 +15,11 @@ type candidateColumn struct {
 
 func writeCandidates(b *strings.Builder, k *llmlb.PickStatus) {
 	all := candidateColumns(k)
+	if len(k.Scorers) > 0 { // many columns
+		var alike []string
+		all, alike = telling(all, k)
+		writeWeights(b, k, alike)
+	}
 	columns := make([]column, 1, 1+len(all)) // the first has the mark
 	for _, c := range all {
 		columns = append(columns, c.column)
@@ -64,13 +69,16 @@ func candidateColumns(k *llmlb.PickStatus) []candidateColumn {
 	if loads {
 		list = append(list, number("load", func(c *llmlb.CandidateStatus) string { return latency(&c.LoadDelay) }))
 	}
+	list = append(list, number("floor", func(c *llmlb.CandidateStatus) string { return latency(c.Floor) }))
+	if cost {
+		list = append(list, number("wait", func(c *llmlb.CandidateStatus) string { return latency(c.Wait) }))
+	}
 	list = append(list, number("predicted", func(c *llmlb.CandidateStatus) string { return latency(c.Predicted) }))
 	switch {
 	case score:
 		list = append(list, number("score", func(c *llmlb.CandidateStatus) string { return part(c.Score) }))
 		for _, s := range k.Scorers {
-			head := fmt.Sprintf("%s×%g", printable(s.Name), s.Weight)
-			list = append(list, number(head, func(c *llmlb.CandidateStatus) string {
+			list = append(list, number(printable(s.Name), func(c *llmlb.CandidateStatus) string {
 				if x, told := c.Parts[s.Name]; told {
 					return part(&x)
 				}
@@ -89,6 +97,41 @@ func candidateColumns(k *llmlb.PickStatus) []candidateColumn {
 		list = append(list, text("why not", whyNot))
 	}
 	return list
+}
+
+// writeWeights says what each scorer weighs, and the columns that are left out.
+func writeWeights(b *strings.Builder, k *llmlb.PickStatus, alike []string) {
+	weights := make([]string, 0, len(k.Scorers))
+	for _, s := range k.Scorers {
+		weights = append(weights, fmt.Sprintf("%s×%g", printable(s.Name), s.Weight))
+	}
+	fmt.Fprintf(b, "score: the mean of %s\n", strings.Join(weights, ", "))
+	if len(alike) > 0 {
+		fmt.Fprintf(b, "the same for all: %s\n", strings.Join(alike, ", "))
+	}
+}
+
+// telling returns the columns that tell the candidates apart, and in words what
+// stands in the others. Where one could not be taken much was not reckoned, which
+// is no difference. One candidate alone is shown whole.
+func telling(all []candidateColumn, k *llmlb.PickStatus) (kept []candidateColumn, alike []string) {
+	if len(k.Candidates) < 2 {
+		return all, nil
+	}
+	for _, c := range all {
+		value := c.cell(&k.Candidates[0])
+		same := c.number
+		for i := range k.Candidates {
+			cell := c.cell(&k.Candidates[i])
+			same = same && (cell == value || cell == unknown && k.Candidates[i].Predicted == nil)
+		}
+		if same {
+			alike = append(alike, c.head+" "+value)
+		} else {
+			kept = append(kept, c)
+		}
+	}
+	return kept, alike
 }
 
 func part(x *float64) string {

@@ -37,10 +37,17 @@ first (→), then the next best. A pool remembers its last 64 choices.
   ahead      prompt tokens that stood before this request
   kv-mem     how full its KV cache was
   prefill/s  prompt tokens it computes a second, as learned
+  load       time to load the adapter or model, where some server had to
+  floor      time to first token that no prompt is too short for, as learned
+  wait       what others had to do with the cost; "cold" goes by it
   predicted  the time to first token that follows from these
   cost       what "work" minimises: the prediction and what others would lose
   score      what "weighted" maximises: the mean of what the scorers said, each of
-             which has a column, with its weight (×) in the heading
+             which has a column; a line above tells what each weighs (×), and what
+             was the same for all
+  ttft       with other strategies, the latest time to first token
+  note       "warm": it holds the prefix; "home": the conversation's key falls on
+             it; "no numbers": none from scrapes, or too old ones
   why not    what stood against taking it; "(waived)" when nothing better was left
 
 The choices come from the admin API of the running Caddy, localhost:2019 unless
@@ -135,5 +142,8 @@ func (e *explanation) nothing() string {
 	if e.endpoint != "" {
 		return fmt.Sprintf("none of the last choices fell on %s; 'caddy llm-pool' shows its state\n", printable(e.endpoint))
 	}
-	return "nothing was chosen yet: no prompt has come since Caddy started\n"
+	if e.pool != "" {
+		return fmt.Sprintf("nothing was chosen yet: no prompt has come to pool %s\n", printable(e.pool))
+	}
+	return "nothing was chosen yet: no prompt has come to a pool that runs now\n"
 }

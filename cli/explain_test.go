@@ -16,13 +16,23 @@ import (
 var noon = time.Date(2026, 11, 1, 12, 0, 3, 120_000_000, time.UTC)
 
 // candidate is a server that could be taken.
-func candidate(name string, matched, uncached int, waiting, running, ahead, predicted float64) llmlb.CandidateStatus {
-	return llmlb.CandidateStatus{
-		Endpoint: name, Matched: matched, Uncached: uncached,
+func candidate(name string, matched int, waiting, running, ahead float64) llmlb.CandidateStatus {
+	return reckoned(llmlb.CandidateStatus{
+		Endpoint: name, Matched: matched, Uncached: 2300 - matched,
 		Waiting: waiting, Running: running, PrefillTokens: ahead, KVUsage: new(0.44),
 		Speed: new(5000.0), Floor: new(50.0), RecentTTFT: new(180.0),
-		Predicted: &predicted, Cost: new(predicted * 1.05),
-	}
+	})
+}
+
+// reckoned fills in what follows from the candidate's numbers, by the formula of
+// docs/selection.md, for an answer of 128 tokens.
+func reckoned(c llmlb.CandidateStatus) llmlb.CandidateStatus {
+	own, before := 1000*float64(c.Uncached) / *c.Speed, 1000*c.PrefillTokens / *c.Speed
+	burden := c.Running * (0.02*own + 0.020*128)
+	predicted := *c.Floor + before + own + 30*c.Waiting + c.LoadDelay
+	c.Predicted = &predicted
+	c.Wait, c.Cost = new(predicted-*c.Floor-own+burden), new(predicted+own/2+burden)
+	return c
 }
 
 // barred is a server that could not be.
@@ -39,71 +49,101 @@ func pick(decision string, matched, best, warm int, candidates ...llmlb.Candidat
 }
 
 func warmPick() llmlb.PickStatus {
-	taken := candidate("gpu-2", 2048, 252, 0, 9, 0, 100)
+	taken := candidate("gpu-2", 2048, 0, 9, 0)
 	taken.Warm, taken.Home = true, true
-	return pick("warm", 2048, 2048, 1, taken, candidate("gpu-1", 0, 2300, 0.4, 16, 3000, 1120))
+	full, drained := candidate("gpu-1", 0, 0.4, 16, 3000), barred("gpu-3", "draining", 0)
+	full.KVUsage, drained.KVUsage = new(0.88), new(0.03)
+	return pick("warm", 2048, 2048, 1, taken, full, drained)
+}
+
+// spill has left the second candidate for the first.
+func spill(decision string, candidates ...llmlb.CandidateStatus) llmlb.PickStatus {
+	k := pick(decision, candidates[0].Matched, 2048, 1, candidates...)
+	k.Left = "gpu-1"
+	return k
+}
+
+// scored gives the candidate the opinions of two scorers, by their formulas.
+func scored(c llmlb.CandidateStatus, weights []llmlb.ScorerStatus) llmlb.CandidateStatus {
+	c.Parts = map[string]float64{
+		"queue":  1 / (1 + (c.Waiting+c.Running/8)/4),
+		"prefix": float64(c.Matched) / 2300,
+	}
+	sum, weight := 0.0, 0.0
+	for _, s := range weights {
+		sum, weight = sum+s.Weight*c.Parts[s.Name], weight+s.Weight
+	}
+	c.Wait, c.Cost, c.Score = nil, nil, new(sum/weight)
+	return c
 }
 
 // An operator reads from each block what was asked, what was decided, and how
 // the servers stood.
 func TestFormatPicks(t *testing.T) {
-	held := candidate("gpu-1", 2048, 252, 5, 16, 9000, 2100)
+	held := candidate("gpu-1", 2048, 5, 16, 9000)
 	held.Warm, held.RecentTTFT = true, new(910.0)
-	cold := candidate("gpu-3", 0, 2300, 0, 2, 0, 510)
+	cold := candidate("gpu-3", 0, 0, 2, 0)
 
 	eight := []llmlb.CandidateStatus{cold}
 	for i := range 7 {
-		eight = append(eight, candidate(fmt.Sprintf("gpu-%d", 10+i), 0, 2300, float64(i), 8, float64(i*1000), 510+float64(i*200)))
+		eight = append(eight, candidate(fmt.Sprintf("gpu-%d", 10+i), 0, float64(i), 8, float64(i*1000)))
 	}
 	eight[3].Blind, eight[3].KVUsage = true, nil
 	eight[7] = barred("gpu-16", "draining", 2048)
 	of1000 := pick("cold", 0, 2048, 0, eight...)
 	of1000.Of, of1000.Pool, of1000.Attempt = 1000, "big", 2
 
-	spills := []llmlb.PickStatus{
-		pick("spill:load", 0, 2048, 1, cold, held),
-		pick("spill:waiting", 0, 2048, 1, cold, held),
-		pick("spill:ttft", 0, 2048, 1, cold, held),
-	}
-	lost := pick("spill:load", 0, 2048, 1, cold) // the warm one was not kept
+	busy := candidate("gpu-1", 2048, 0, 6, 0)
+	busy.Warm = true
+	lost := spill("spill:load", cold) // the warm one was not kept
 	lost.Of = 9
-	spills = append(spills, lost)
+	unnamed := lost // by a Caddy that does not name it
+	unnamed.Left = ""
+	other := candidate("gpu-3", 1024, 0, 2, 0) // not warm, and yet not without
+	spills := []llmlb.PickStatus{
+		spill("spill:load", cold, held), spill("spill:waiting", cold, held), spill("spill:ttft", cold, held),
+		spill("spill:explore", cold, busy), spill("spill:load", other, held), lost, unnamed,
+	}
 
-	plain := func(c llmlb.CandidateStatus) llmlb.CandidateStatus { c.Cost = nil; return c }
-	prefixSpill := pick("spill:ttft", 0, 2048, 1, plain(cold), plain(held))
+	plain := func(c llmlb.CandidateStatus) llmlb.CandidateStatus { c.Wait, c.Cost = nil, nil; return c }
+	prefixSpill := spill("spill:ttft", plain(cold), plain(held))
 	prefixSpill.Strategy = "prefix_spill"
 
-	scored := func(c llmlb.CandidateStatus, score, queue, prefix float64) llmlb.CandidateStatus {
-		c.Cost, c.Score, c.Parts = nil, &score, map[string]float64{"queue": queue, "prefix": prefix}
-		return c
-	}
-	weighted := pick("warm", 2048, 2048, 2, scored(held, 0.81, 0.625, 1), scored(cold, 0.5, 1, 0), barred("gpu-4", "down", 0))
-	weighted.Strategy = "weighted"
-	weighted.Scorers = []llmlb.ScorerStatus{{Name: "queue", Weight: 0.35}, {Name: "prefix", Weight: 1}}
-	scoresLower := pick("spill:load", 0, 2048, 1, scored(cold, 0.9, 1, 0.5), scored(held, 0.5, 0, 1))
-	scoresLower.Scorers = weighted.Scorers
+	weights := []llmlb.ScorerStatus{{Name: "queue", Weight: 0.35}, {Name: "prefix", Weight: 1}}
+	weighted := pick("warm", 2048, 2048, 2, scored(held, weights), scored(cold, weights), barred("gpu-4", "down", 0))
+	weighted.Strategy, weighted.Scorers = "weighted", weights
+	weights = []llmlb.ScorerStatus{{Name: "queue", Weight: 1}, {Name: "prefix", Weight: 0.35}}
+	scoresLower := spill("spill:load", scored(cold, weights), scored(held, weights))
+	scoresLower.Strategy, scoresLower.Scorers = "weighted", weights
+	alone := pick("only", 0, 0, 0, scored(cold, weights))
+	alone.Strategy, alone.Scorers = "weighted", weights
 
-	waived := candidate("gpu-1", 0, 2300, 0, 2, 0, 510)
+	waived := candidate("gpu-1", 0, 0, 2, 0)
 	waived.Barred = "over kv_limit"
-	loads := candidate("gpu-2", 0, 2300, 0, 2, 0, 1510)
-	loads.LoadDelay = 1000
+	loads := candidate("gpu-2", 0, 0, 2, 0)
+	loads.LoadDelay = 500
+	loads = reckoned(loads)
+	slow := candidate("gpu-1", 0, 0, 0, 0)
+	slow.Speed, slow.Home = new(2000.0), true
+	slow = reckoned(slow)
 	delegated := pick("policy", 0, 0, 0, plain(cold), plain(loads))
 	delegated.Strategy = "round_robin"
-	hostile := pick("on:\x1b[2Jme", 0, 0, 0, candidate("gpu-\r1", 0, 1, 0, 0, 0, 51))
+	hostile := pick("on:\x1b[2Jme", 0, 0, 0, candidate("gpu-\r1", 0, 0, 0, 0))
 	hostile.Model = strings.Repeat("m", 200) + "\x1b"
 
 	for _, tc := range []struct {
 		name  string
 		picks []llmlb.PickStatus
 	}{
-		{"two_candidates", []llmlb.PickStatus{warmPick()}},
+		{"as_documented", []llmlb.PickStatus{warmPick()}},
 		{"eight_of_a_thousand", []llmlb.PickStatus{of1000}},
 		{"spills", spills},
 		{"prefix_spill", []llmlb.PickStatus{prefixSpill}},
-		{"weighted", []llmlb.PickStatus{weighted, scoresLower}},
+		{"weighted", []llmlb.PickStatus{weighted, scoresLower, alone}},
 		{"cold_only_and_policy", []llmlb.PickStatus{
 			pick("cold", 0, 0, 0, cold, loads),
-			pick("cold", 100, 200, 0, candidate("gpu-3", 100, 2200, 0, 0, 0, 490), candidate("gpu-1", 200, 2100, 0, 9, 0, 560)),
+			pick("cold", 0, 0, 0, slow, cold), // at its home, where it need not wait
+			pick("cold", 100, 200, 0, candidate("gpu-3", 100, 0, 0, 0), candidate("gpu-1", 200, 0, 9, 0)),
 			pick("only", 0, 0, 0, waived),
 			delegated,
 		}},
@@ -151,7 +191,7 @@ func TestExplainAsksForWhatItsFlagsSay(t *testing.T) {
 	if want := "/llmlb/explain?endpoint=%5B%3A%3A1%5D%3A80&limit=64&pool=default"; *asked != want {
 		t.Errorf("asked for %s, want %s", *asked, want)
 	}
-	golden(t, "explain_two_candidates.txt", b.String())
+	golden(t, "explain_as_documented.txt", b.String())
 }
 
 // Scripts get everything the admin API said, fields of a newer Caddy included.
@@ -163,6 +203,19 @@ func TestExplainJSONKeepsUnknownFields(t *testing.T) {
 		t.Fatal(err)
 	}
 	if want := "[\n  {\n    \"pool\": \"a\",\n    \"queue\": 7\n  }\n]\n"; b.String() != want {
+		t.Errorf("printed %q, want %q", b.String(), want)
+	}
+}
+
+// A pool that a reload has made knows no choice, whatever other pools knew.
+func TestExplainOfANewPool(t *testing.T) {
+	e, _ := explained(t, 200, "[]")
+	e.pool = "chat"
+	var b strings.Builder
+	if err := e.show(t.Context(), &b); err != nil {
+		t.Fatal(err)
+	}
+	if want := "nothing was chosen yet: no prompt has come to pool chat\n"; b.String() != want {
 		t.Errorf("printed %q, want %q", b.String(), want)
 	}
 }

@@ -53,12 +53,19 @@ func decided(k *llmlb.PickStatus) string {
 		}
 		return line
 	case strings.HasPrefix(k.Decision, "spill:"):
-		warm, holder, matched := warmest(k), "another server", k.Best
-		if warm != nil {
-			holder, matched = printable(warm.Endpoint), warm.Matched
+		warm, holder, matched := leftBehind(k), "another server", k.Best
+		if k.Left != "" {
+			holder = printable(k.Left)
 		}
-		return fmt.Sprintf("%s: %s holds %s of %s but %s; %s computes them", word,
-			holder, grouped(float64(matched)), of, left(k, warm), at)
+		if warm != nil {
+			matched = warm.Matched
+		}
+		takes := at + " computes them"
+		if k.Matched > 0 {
+			takes = fmt.Sprintf("%s, which holds %s, takes it", at, grouped(float64(k.Matched)))
+		}
+		return fmt.Sprintf("%s: %s holds %s of %s but %s; %s", word,
+			holder, grouped(float64(matched)), of, left(k, warm), takes)
 	case k.Decision == llmlb.ReasonCold.String():
 		return word + ": " + missed(k, of) + "; " + taken(k)
 	case k.Decision == llmlb.ReasonOnly.String():
@@ -70,16 +77,15 @@ func decided(k *llmlb.PickStatus) string {
 	}
 }
 
-// warmest is the warm candidate that was not taken and holds the most of the
-// prompt, or nil when none is among those kept.
-func warmest(k *llmlb.PickStatus) (warm *llmlb.CandidateStatus) {
+// leftBehind is the warm candidate that was left, or nil when it is not among
+// those kept.
+func leftBehind(k *llmlb.PickStatus) *llmlb.CandidateStatus {
 	for i := range k.Candidates {
-		c := &k.Candidates[i]
-		if i > 0 && c.Warm && (warm == nil || c.Matched > warm.Matched) {
-			warm = c
+		if c := &k.Candidates[i]; c.Endpoint == k.Left {
+			return c
 		}
 	}
-	return warm
+	return nil
 }
 
 // left is why the warm endpoint was left. It is nil when it was not kept.
@@ -95,6 +101,8 @@ func left(k *llmlb.PickStatus, warm *llmlb.CandidateStatus) string {
 			return "took " + latency(warm.RecentTTFT) + " to its last first token"
 		}
 		return "takes too long to a first token"
+	case llmlb.ReasonSpillExplore.String():
+		return "is busier than most, and one request in sixteen makes another home"
 	}
 	if warm != nil && warm.Score != nil {
 		return "scores lower"

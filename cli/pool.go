@@ -73,13 +73,11 @@ func runPool(fl caddycmd.Flags) (int, error) {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	every := fl.Duration("watch")
-	switch {
-	case every < 0:
-		return caddy.ExitCodeFailedStartup, fmt.Errorf("--watch %s is negative", every)
-	case every == 0:
+	if !fl.Changed("watch") {
 		err = v.show(ctx, os.Stdout)
-	default:
+	} else if every := fl.Duration("watch"); every <= 0 {
+		err = fmt.Errorf("--watch=%s: have an interval above 0; without --watch the table is printed once", every)
+	} else {
 		v.watch(ctx, os.Stdout, every, isTerminal(os.Stdout))
 	}
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	_ "github.com/caddyserver/caddy/v2/modules/standard"
+	"github.com/spf13/cobra"
 
 	"github.com/caddy-llmlb/caddy-llmlb/llmlb"
 )
@@ -168,6 +169,18 @@ func TestWatchOutlivesAnError(t *testing.T) {
 			t.Errorf("watch printed %q, want %q", b.String(), want)
 		}
 	})
+}
+
+// An interval of nothing is a mistake, and not a table that is printed once.
+func TestWatchNeedsAnInterval(t *testing.T) {
+	for _, every := range []string{"0", "0s", "-1s"} {
+		cmd := &cobra.Command{SilenceErrors: true, SilenceUsage: true}
+		poolCommand.CobraFunc(cmd)
+		cmd.SetArgs([]string{"--watch=" + every})
+		if err := cmd.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), "have an interval above 0") {
+			t.Errorf("--watch=%s: %v", every, err)
+		}
+	}
 }
 
 // On a terminal every table replaces the one before, and the line above it

@@ -12,7 +12,7 @@ import (
 func TestFormatRates(t *testing.T) {
 	fast := row("gpu-1", "10.4.0.11:8000", 14, 0, 0.61, 240)
 	fast.PrefillSpeed, fast.FloorMillis, fast.ITLMillis, fast.Samples = new(14_820.4), new(38.2), new(8.21), 1520
-	fast.PromptTokens, fast.PredictedMillis = 1850, 163.4
+	fast.PromptTokens, fast.PredictedMillis = 1850, 318.2 // 38.2 + (2,300 + 1,850) / 14.82
 	fast.Calls, fast.PrefillTokens, fast.OutputTokens, fast.ErrorRate = 14, 2300, 9800, 0.021
 	fresh := row("gpu-2", "10.4.0.12:8000", 0, 0, 0.01, 0)
 	fresh.TTFTMillis, fresh.Samples, fresh.PromptTokens, fresh.PredictedMillis = nil, 2, 1000, 250
@@ -27,7 +27,8 @@ func TestFormatRates(t *testing.T) {
 		name  string
 		pools []llmlb.PoolStatus
 	}{
-		{"learned", []llmlb.PoolStatus{{Pool: "default", Endpoints: []llmlb.EndpointStatus{fast, fresh}, Models: models}}},
+		{"learned", []llmlb.PoolStatus{{Pool: "default", Endpoints: []llmlb.EndpointStatus{fast, fresh}, Models: models[:1]}}},
+		{"model_names", []llmlb.PoolStatus{{Pool: "default", Endpoints: []llmlb.EndpointStatus{fresh}, Models: models[1:]}}},
 		{"zones_and_weights", []llmlb.PoolStatus{
 			{Pool: "default", Strategy: "work", Endpoints: []llmlb.EndpointStatus{zoned, heavy}},
 			{Pool: "embed", Strategy: "work"},

@@ -131,11 +131,11 @@ func reason(e *llmlb.EndpointStatus) string {
 	if e.Reason != "" {
 		parts = append(parts, printable(e.Reason))
 	}
-	if e.Blind && e.ScrapeAgeMillis != nil {
+	if e.Blind && !e.Loadless && e.ScrapeAgeMillis != nil {
 		age := time.Duration(*e.ScrapeAgeMillis * float64(time.Millisecond)).Round(time.Second)
 		parts = append(parts, fmt.Sprintf("numbers %s old", age))
 	}
-	if e.Blind && len(parts) == 0 {
+	if e.Blind && !e.Loadless && len(parts) == 0 {
 		parts = append(parts, "no numbers")
 	}
 	return strings.Join(parts, "; ")

@@ -40,6 +40,11 @@ func TestFormatTable(t *testing.T) {
 	blind.Blind, blind.ScrapeAgeMillis, blind.Reason = true, new(12_400.0), "page of HTML"
 	stale := row("gpu-c", "10.4.0.23:8000", 5, 1, 0.5, 999.6)
 	stale.Blind, stale.ScrapeAgeMillis = true, new(75_000.0)
+	loadless := row("gpu-d", "10.4.0.24:11434", 0, 0, 0, 180) // tells models, and no load
+	loadless.Blind, loadless.Loadless = true, true
+	for _, r := range []*llmlb.EndpointStatus{&blind, &stale, &loadless} {
+		r.Running, r.Waiting, r.KVUsage, r.TokensPerSecond = nil, nil, nil, nil
+	}
 	for _, tc := range []struct {
 		name  string
 		pools []llmlb.PoolStatus
@@ -49,7 +54,7 @@ func TestFormatTable(t *testing.T) {
 			{Name: "ep-000001", Address: "[::1]:8000", State: "down", Reason: "connection refused", Blind: true},
 			{Name: "ep-000002", Address: "llm:80", State: "up", Blind: true},
 		}}}},
-		{"stale_numbers", []llmlb.PoolStatus{{Pool: "default", Endpoints: []llmlb.EndpointStatus{blind, stale}}}},
+		{"stale_numbers", []llmlb.PoolStatus{{Pool: "default", Endpoints: []llmlb.EndpointStatus{blind, stale, loadless}}}},
 		{"two_pools", []llmlb.PoolStatus{worked(), {Pool: "embed", Strategy: "work"}}},
 		{"hostile_text", []llmlb.PoolStatus{{Pool: "default", Endpoints: []llmlb.EndpointStatus{
 			{Name: "größe", Address: "10.4.0.31:8000", State: "down", Reason: "\x1b[2Jgone\r\nup"},
@@ -62,6 +67,31 @@ func TestFormatTable(t *testing.T) {
 			}
 			golden(t, tc.name+".txt", b.String())
 		})
+	}
+}
+
+// What the documents show is what the commands print.
+func TestDocumentedTables(t *testing.T) {
+	for _, tc := range []struct{ document, file string }{
+		{"monitoring.md", "explain_as_documented.txt"},
+		{"monitoring.md", "rates_learned.txt"},
+		{"caddyfile.md", "worked_example.txt"},
+	} {
+		document, err := os.ReadFile(filepath.Join("..", "docs", tc.document))
+		if err != nil {
+			t.Fatal(err)
+		}
+		table, err := os.ReadFile(filepath.Join("testdata", tc.file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		shown := string(table)
+		if _, second, ok := strings.Cut(shown, "\n\nserver"); ok { // the second table of --rates
+			shown = "server" + second
+		}
+		if !strings.Contains(string(document), shown) {
+			t.Errorf("docs/%s does not show\n%s", tc.document, shown)
+		}
 	}
 }
 
