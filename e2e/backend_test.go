@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -44,16 +45,33 @@ type load struct {
 
 func newBackend(t *testing.T) *backend {
 	t.Helper()
-	b := newBackendUnstarted(t)
-	b.Server = httptest.NewServer(b)
-	t.Cleanup(b.Close)
-	return b
+	return lateBackend(t, listen(t))
 }
 
 func newBackendUnstarted(t *testing.T) *backend {
 	b := &backend{t: t}
 	b.cond = sync.NewCond(&b.mu)
 	return b
+}
+
+// goDown closes the server's door. What is open there ends first.
+func (b *backend) goDown() { b.Close() }
+
+// comeUp opens it again at the same address, with all that the server knew.
+func (b *backend) comeUp() {
+	b.t.Helper()
+	addr := b.addr()
+	// A connection of somebody else's may have the port for a moment.
+	eventually(b.t, "the server's port to be free", func() bool {
+		l, err := net.Listen("tcp", addr)
+		if err != nil {
+			return false
+		}
+		b.Server = &httptest.Server{Listener: l, Config: &http.Server{Handler: b}}
+		return true
+	})
+	b.Start()
+	b.t.Cleanup(b.Close)
 }
 
 // addr is the dial address.

@@ -5,10 +5,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig"
@@ -23,6 +26,9 @@ type gateway struct {
 	t     *testing.T
 	url   string
 	admin string // address of the admin API
+	sites string // what else the Caddyfile has
+
+	loads atomic.Int32 // configurations loaded
 }
 
 // options of the tests' gateways: scrapes fast enough to wait for.
@@ -31,7 +37,13 @@ const fast = "scrape_interval 50ms\nstale_after 2s\n"
 // start runs Caddy with one site that holds the given directives.
 func start(t *testing.T, site string) *gateway {
 	t.Helper()
-	g := &gateway{t: t, url: "http://" + freeAddr(t), admin: freeAddr(t)}
+	return startBeside(t, "", site)
+}
+
+// startBeside is start with further sites in the same Caddy.
+func startBeside(t *testing.T, sites, site string) *gateway {
+	t.Helper()
+	g := &gateway{t: t, url: "http://" + freeAddr(t), admin: freeAddr(t), sites: sites}
 	if err := g.load(site); err != nil {
 		t.Fatalf("loading the configuration: %v", err)
 	}
@@ -50,23 +62,45 @@ func (g *gateway) load(site string) error {
 	if err != nil {
 		return err
 	}
+	g.loads.Add(1)
 	return caddy.Load(config, true)
 }
 
 func (g *gateway) adapt(site string) ([]byte, error) {
-	text := fmt.Sprintf("{\nadmin %s\ndefault_bind 127.0.0.1\nauto_https off\n}\n%s {\n%s\n}\n", g.admin, g.url, site)
+	text := fmt.Sprintf("{\nadmin %s\ndefault_bind 127.0.0.1\nauto_https off\n}\n%s {\n%s\n}\n%s", g.admin, g.url, site, g.sites)
 	config, _, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(text), map[string]any{"filename": "Caddyfile"})
 	return config, err
 }
 
+// freeAddr is an address that nobody listens on.
 func freeAddr(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := listen(t)
 	defer l.Close()
 	return l.Addr().String()
+}
+
+// firstPort and ports are where servers and gateways listen: below the ports that
+// systems give to connections, so that one which is closed for a moment is not
+// taken meanwhile. Caddy would share it without a word.
+const firstPort, ports = 10_000, 22_000
+
+var (
+	portSeed  = rand.Uint32N(ports)
+	portsUsed atomic.Uint32
+)
+
+// listen opens a port of this process's own.
+func listen(t *testing.T) net.Listener {
+	t.Helper()
+	for range ports {
+		port := firstPort + (portSeed+portsUsed.Add(1))%ports
+		if l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
+			return l
+		}
+	}
+	t.Fatal("no port is free")
+	panic("unreachable")
 }
 
 // pools asks the admin API for the pools.
@@ -111,7 +145,32 @@ func (r reply) decision() string { return r.header.Get("X-LLM-Decision") }
 // post sends a body to the chat path and reads the whole answer.
 func (g *gateway) post(body string) reply {
 	g.t.Helper()
-	return g.send("/v1/chat/completions", strings.NewReader(body))
+	r, err := g.ask(http.DefaultClient, body)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	return r
+}
+
+// ask is post for goroutines, with a client of their own. After a reload it
+// tries again when no answer began, as any client would: Caddy closes connections
+// that are idle then, and those that the old listener has not accepted yet.
+func (g *gateway) ask(client *http.Client, body string) (reply, error) {
+	deadline := time.Now().Add(10 * time.Second)
+	res, err := client.Post(g.url+"/v1/chat/completions", "application/json", strings.NewReader(body))
+	for err != nil && g.loads.Load() > 1 && time.Now().Before(deadline) {
+		time.Sleep(2 * time.Millisecond)
+		res, err = client.Post(g.url+"/v1/chat/completions", "application/json", strings.NewReader(body))
+	}
+	if err != nil {
+		return reply{}, err
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		return reply{}, fmt.Errorf("reading the answer: %w after %q", err, text)
+	}
+	return reply{res.StatusCode, res.Header, string(text)}, nil
 }
 
 func (g *gateway) send(path string, body io.Reader) reply {

@@ -77,7 +77,7 @@ func (p *Policy) checkSpills() error {
 	if name == StrategyWork || name == StrategyPrefixSpill {
 		return nil
 	}
-	option := ""
+	var option string
 	switch {
 	case p.SpillWaiting != nil:
 		option = "spill_waiting"
