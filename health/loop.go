@@ -13,6 +13,9 @@ import (
 // allow longer.
 const maxScrape = 10 * time.Second
 
+// soon is the time over which the first scrapes of endpoints are spread.
+const soon = time.Second
+
 // loop scrapes one endpoint, one scrape at a time, and reads its list of models
 // in between.
 type loop struct {
@@ -57,6 +60,7 @@ func (l *loop) run(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	last, pause := time.Now(), time.Duration(0)
+	begun := last
 	for {
 		interval := llmlb.DefaultInterval
 		if s := l.runner.pool.Current(); s != nil && s.Scrape.Interval > 0 {
@@ -65,6 +69,10 @@ func (l *loop) run(ctx context.Context) {
 		// The turn is counted from the end of the last scrape, so that a slow
 		// server misses turns instead of getting them all at once.
 		due := nextTick(l.runner.epoch, l.hash, interval, last.Add(max(0, pause-interval)))
+		if last.Equal(begun) && interval > soon {
+			// However seldom numbers are wanted, the first are wanted now.
+			due = begun.Add(time.Duration(l.hash % uint64(soon)))
+		}
 		timer.Reset(time.Until(due))
 		select {
 		case <-ctx.Done():

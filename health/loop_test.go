@@ -279,3 +279,22 @@ func TestTicksAreSpread(t *testing.T) {
 		}
 	}
 }
+
+// With a long interval the first numbers must not be that long in coming.
+func TestTheFirstScrapeComesSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		net := newServers()
+		s := settings(t, net, "a:1", "b:1")
+		for _, m := range s.Members {
+			net.set(m.Address, serves(load(1, 0, 0.1)))
+		}
+		s.Scrape.Interval, s.Scrape.StaleAfter = 30*time.Minute, 2*time.Hour
+		h := run(t, s)
+		time.Sleep(2 * time.Second)
+		for _, address := range []string{"a:1", "b:1"} {
+			if row(t, h, address).Running == nil {
+				t.Errorf("there are no numbers of %s after two seconds", address)
+			}
+		}
+	})
+}
