@@ -132,8 +132,10 @@ func reason(e *llmlb.EndpointStatus) string {
 		parts = append(parts, printable(e.Reason))
 	}
 	if e.Blind && !e.Loadless && e.ScrapeAgeMillis != nil {
-		age := time.Duration(*e.ScrapeAgeMillis * float64(time.Millisecond)).Round(time.Second)
-		parts = append(parts, fmt.Sprintf("numbers %s old", age))
+		// Fresh ones that do not count have their reason.
+		if age := time.Duration(*e.ScrapeAgeMillis * float64(time.Millisecond)).Round(time.Second); age > 0 || len(parts) == 0 {
+			parts = append(parts, fmt.Sprintf("numbers %s old", age))
+		}
 	}
 	if e.Blind && !e.Loadless && len(parts) == 0 {
 		parts = append(parts, "no numbers")

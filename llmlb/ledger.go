@@ -15,6 +15,7 @@ type Ledger struct {
 	// begins, or a header where there are no scrapes; past is that of the window
 	// before.
 	peak, past peak
+	denial     denial
 	since      time.Time // when the window began
 
 	// sent counts own calls that went out since the last scrape ended, which
@@ -106,6 +107,7 @@ func (l *Ledger) release(phase Phase, uncached, output int) {
 		l.own.decodeCalls--
 	}
 	l.own.outputTokens -= output
+	l.denial.least = min(l.denial.least, l.own.calls())
 }
 
 // raisePeak keeps the most we held at any moment since the window began. A
@@ -118,6 +120,7 @@ func (l *Ledger) raisePeak() {
 // nextWindow begins another window.
 func (l *Ledger) nextWindow(now time.Time) {
 	l.past, l.peak, l.since = l.peak, peak{}, now
+	l.denial.least = l.own.calls()
 	l.raisePeak()
 }
 
@@ -151,6 +154,7 @@ func (l *Ledger) observe(s Signals) (restarted bool) {
 	if l.since.After(l.pageAt) { // begun by a header, perhaps after the page was written
 		held = held.or(l.past)
 	}
+	l.denial.page(&s)
 	l.otherWaiting(s.Waiting, held)
 	l.otherRunning(s.Running, held)
 	l.signals, l.scraped, l.pageAt = s, true, s.At
@@ -229,7 +233,7 @@ func (l *Ledger) Load(now time.Time, interval, staleAfter time.Duration) Load {
 		Own:        l.own.calls(),
 		KVUsage:    Unknown,
 		KVCapacity: Unknown,
-		Blind:      fresh <= 0,
+		Blind:      fresh <= 0 || l.denial.proved(),
 	}
 	foreignWaiting, foreignRunning := l.foreignWaiting*fresh, l.foreignRunning*fresh
 	ld.Foreign = foreignWaiting + foreignRunning

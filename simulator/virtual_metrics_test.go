@@ -85,7 +85,8 @@ func TestMetricsThatAreWrongDrawNoWork(t *testing.T) {
 			t.Run(load.name+", "+tc.name, func(t *testing.T) {
 				for seed := range seeds(2) {
 					share, ttft := run(seed, load.load, tc.tell())
-					if share > 0.32 {
+					t.Logf("%.1f %% of the work, mean TTFT %.2f of that with honest metrics", 100*share, ttft/honest[seed])
+					if share > 0.29 {
 						t.Errorf("seed %d: it got %.0f %% of the work, want no more than a fair share of 25", seed, 100*share)
 					}
 					if ttft > 1.5*honest[seed] {

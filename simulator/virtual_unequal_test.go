@@ -2,6 +2,7 @@ package simulator
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -50,6 +51,7 @@ func TestUnequalServersShareTheWorkBySpeed(t *testing.T) {
 	} {
 		for _, metrics := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s, metrics %v", tc.name, metrics), func(t *testing.T) {
+				var early, late, speeds []float64
 				for seed := range seeds(10) {
 					w := newWorld(t, seed, slow, fast)
 					if metrics {
@@ -63,17 +65,31 @@ func TestUnequalServersShareTheWorkBySpeed(t *testing.T) {
 						learned += w.machines[1].speed() / w.machines[0].speed()
 						n++
 					}
-					for _, span := range [][2]int{{60, 200}, {200, 600}} {
-						work := w.work(span[0], span[1])
-						if r := work[1] / work[0]; r < 2.55 || r > 3.45 {
-							t.Errorf("seed %d: of calls %d to %d the fast server did %.2f times the work of the slow one, want 3 ± 15 %%", seed, span[0], span[1], r)
+					for _, span := range []struct {
+						from, to int
+						ratios   *[]float64
+					}{{60, 200, &early}, {200, 600, &late}} {
+						work := w.work(span.from, span.to)
+						r := work[1] / work[0]
+						*span.ratios = append(*span.ratios, r)
+						if r < 2.55 || r > 3.45 {
+							t.Errorf("seed %d: of calls %d to %d the fast server did %.2f times the work of the slow one, want 3 ± 15 %%", seed, span.from, span.to, r)
 						}
 					}
-					if r := learned / n; r < 2.4 || r > 3.6 {
+					r := learned / n
+					speeds = append(speeds, r)
+					if r < 2.4 || r > 3.6 {
 						t.Errorf("seed %d: the fast server is taken for %.2f times as fast as the slow one, want 3 ± 20 %%", seed, r)
 					}
 				}
+				t.Logf("work, fast : slow, calls 60 to 200: %s; 200 to 600: %s; speed learned: %s", spread(early), spread(late), spread(speeds))
 			})
 		}
 	}
+}
+
+// spread tells the least, the middle and the most of several values.
+func spread(values []float64) string {
+	slices.Sort(values)
+	return fmt.Sprintf("%.2f %.2f %.2f", values[0], values[len(values)/2], values[len(values)-1])
 }
