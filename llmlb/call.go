@@ -137,7 +137,7 @@ func (c *Call) SawFirstToken(now time.Time) {
 	if !c.StreamUsage {
 		// The engine will most likely not say how long the prompt was: our own
 		// estimate is all there is, and the answer may take minutes.
-		c.Lease.learnSpeed(now, c.Lease.Uncached())
+		c.Lease.learnSpeed(c.Lease.Uncached())
 	}
 	c.Lease.Endpoint().ObserveTTFT(now, now.Sub(c.Lease.Start()))
 	c.learned(now)
@@ -183,6 +183,10 @@ func (c *Call) EndAttempt(now time.Time, o Outcome) {
 		c.Lease.Endpoint().ended(now, o, c.Lease.Uncached())
 		if o == Served {
 			c.learnUsage(now)
+		} else if !o.Failed() {
+			// Clients leave slow servers first: they must not be the ones that
+			// nothing is learned of.
+			c.Lease.learnSpeed(c.Lease.Uncached())
 		}
 	}
 	c.Lease.End(now)
@@ -195,7 +199,7 @@ func (c *Call) learnUsage(now time.Time) {
 		c.OutputTokens = c.TokenEvents // nearly every engine sends a token an event
 	}
 	c.Pool.learnUsage(c, now)
-	c.Lease.learnSpeed(now, c.computed())
+	c.Lease.learnSpeed(c.computed())
 	if n := c.OutputTokens - 1; n >= minStream && c.LastToken.After(c.FirstToken) && !c.FirstToken.IsZero() {
 		c.Lease.Endpoint().observeStream(c.LastToken.Sub(c.FirstToken) / time.Duration(n))
 	}
@@ -205,11 +209,11 @@ func (c *Call) learnUsage(now time.Time) {
 // computed is how many prompt tokens the engine had to compute: what it says, as
 // far as it does.
 func (c *Call) computed() int {
-	if c.PromptTokens < 0 {
+	switch {
+	case c.PromptTokens <= 0:
 		return c.Lease.Uncached()
-	}
-	if c.CachedTokens < 0 {
-		return int(float64(c.Lease.Uncached()) * float64(c.PromptTokens) / float64(max(1, c.InputTokens)))
+	case c.CachedTokens < 0:
+		return max(1, int(float64(c.Lease.Uncached())*float64(c.PromptTokens)/float64(max(1, c.InputTokens))))
 	}
 	return max(1, c.PromptTokens-c.CachedTokens)
 }

@@ -75,11 +75,11 @@ func (l *Lease) sawFirstToken(now time.Time) {
 
 // learnSpeed has the endpoint's speed learn from the first token seen, once, by
 // the number of tokens that were computed for it.
-func (l *Lease) learnSpeed(now time.Time, uncached int) {
+func (l *Lease) learnSpeed(uncached int) {
 	l.pool.mu.Lock()
 	defer l.pool.mu.Unlock()
 	if l.measured {
-		l.endpoint.rates.learn(now, l.first, uncached)
+		l.endpoint.rates.learn(l.first, uncached)
 		l.measured = false
 	}
 }
@@ -111,10 +111,13 @@ func (l *Lease) End(now time.Time) {
 	if l.phase != Visit {
 		l.endpoint.ledger.release(l.phase, l.uncached, l.output)
 	}
-	l.phase = Done
 	if l.cold {
 		l.endpoint.coldCalls--
 	}
+	if l.loading && l.phase == Prefill {
+		l.endpoint.served.resident.giveUp(l.start) // perhaps nothing is loaded after all
+	}
+	l.phase = Done
 	l.endpoint.leases--
 	l.endpoint.lastUse = now
 	last := l.pool.leaseEnded(l.endpoint)

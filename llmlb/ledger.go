@@ -146,6 +146,7 @@ func (l *Ledger) observe(s Signals) (restarted bool) {
 			l.restartedAt = s.At
 			l.tokensPerSecond, l.speedKnown = 0, false
 			l.engineTTFT, l.engineTTFTAt = 0, time.Time{}
+			l.denial = denial{least: l.denial.least}
 		case !younger:
 			l.derive(&s)
 		}
@@ -229,11 +230,14 @@ func (ld *Load) Failing() bool { return ld.Phantom > phantomFaint }
 // endpoint is scraped, staleAfter the age at which numbers count for nothing.
 func (l *Ledger) Load(now time.Time, interval, staleAfter time.Duration) Load {
 	fresh := l.freshness(now, interval, staleAfter)
+	if l.denial.proved(now, interval) {
+		fresh = 0 // what it does not count of ours it hides of others'
+	}
 	ld := Load{
 		Own:        l.own.calls(),
 		KVUsage:    Unknown,
 		KVCapacity: Unknown,
-		Blind:      fresh <= 0 || l.denial.proved(),
+		Blind:      fresh <= 0,
 	}
 	foreignWaiting, foreignRunning := l.foreignWaiting*fresh, l.foreignRunning*fresh
 	ld.Foreign = foreignWaiting + foreignRunning

@@ -132,6 +132,11 @@ func (r *resident) expect(model uint64, now time.Time) {
 	r.expected = append(r.expected, expectation{model, now})
 }
 
+// giveUp forgets what a call that began then was to have the engine load.
+func (r *resident) giveUp(begun time.Time) {
+	r.expected = slices.DeleteFunc(r.expected, func(x expectation) bool { return x.at.Equal(begun) })
+}
+
 // observe takes in what a scrape said. Of adapters it tells those in use; the
 // ones that were in use before stay in memory while there is room.
 func (r *resident) observe(s *Signals) {

@@ -43,6 +43,9 @@ const (
 	// look dead, nor a single prompt that was cached after all make it a wonder.
 	outlier = 4
 
+	// othersMost is the least part of the time that counts for our own prompts.
+	othersMost = 0.5
+
 	// sampleTokens is what a prompt counts at most, and stepTokens the longest
 	// that engines compute in one step with another.
 	sampleTokens, stepTokens = 8 << 10, 4 << 10
@@ -89,6 +92,7 @@ type firstToken struct {
 	lone   bool    // and nothing of ours came after it
 	ahead  float64 // own prompt tokens that stood before it
 	others float64 // and others'
+	at     time.Time
 }
 
 // measure times a first token: of a prompt sent at start, while ahead tokens of
@@ -108,12 +112,12 @@ func (r *rates) measure(start, now time.Time, ahead int, others float64, behind 
 	r.lastFirst = now
 	return firstToken{
 		took: max(0, now.Sub(from).Seconds()), alone: alone, lone: behind == 0,
-		ahead: float64(ahead), others: others,
+		ahead: float64(ahead), others: others, at: now,
 	}
 }
 
 // learn takes in a first token of a prompt of that many uncached tokens.
-func (r *rates) learn(now time.Time, f firstToken, uncached int) {
+func (r *rates) learn(f firstToken, uncached int) {
 	known := r.rate()
 	tokens, took := float64(uncached), f.took
 	if tokens > sampleTokens {
@@ -126,11 +130,9 @@ func (r *rates) learn(now time.Time, f firstToken, uncached int) {
 		tokens, took = sampleTokens, still+(took-still)*sampleTokens/tokens
 	}
 	if f.others > 0 {
-		if f.others > tokens+f.ahead {
-			return // says more of others' prompts, whose lengths we guess
-		}
-		// The engine has divided this time between our prompts and others'.
-		took *= (tokens + f.ahead) / (tokens + f.ahead + f.others)
+		// The engine has divided this time between our prompts and others'. How
+		// long theirs are is a guess, so they get half of it at most.
+		took *= max(othersMost, (tokens+f.ahead)/(tokens+f.ahead+f.others))
 	}
 	if f.alone {
 		expected := known.Floor + tokens/known.Speed
@@ -150,6 +152,9 @@ func (r *rates) learn(now time.Time, f firstToken, uncached int) {
 		// What was ahead may have been computed in the same step and be told of
 		// after it, in no time: the two together are right.
 		took = min(took, outlier*(tokens+f.ahead)/known.Speed+known.Floor)
+		if (tokens+f.ahead)/min(known.Speed, PriorSpeed) < known.Floor/2 {
+			return // a step's time, whatever was in it
+		}
 		if tokens > stepTokens && r.samples >= enoughSamples {
 			took = max(took, tokens/known.Speed/outlier) // no step is as long
 		}
@@ -157,7 +162,7 @@ func (r *rates) learn(now time.Time, f firstToken, uncached int) {
 	r.tokens = r.tokens*rateMemory + tokens
 	r.seconds = r.seconds*rateMemory + took
 	r.samples++
-	r.at = now
+	r.at = f.at
 }
 
 // learnFloor takes in a time to first token that began on an idle engine. The
@@ -168,8 +173,10 @@ func (r *rates) learnFloor(tokens, took float64, short, lone bool) {
 	if r.floor == 0 {
 		r.floor = PriorFloor
 	}
-	if r.least *= leastRise; r.least == 0 || took < r.least {
-		r.least = took
+	if r.samples >= enoughSamples {
+		if r.least *= leastRise; r.least == 0 || took < r.least {
+			r.least = took
+		}
 	}
 	if lone {
 		y := took
@@ -193,7 +200,10 @@ func (r *rates) learnFloor(tokens, took float64, short, lone bool) {
 		}
 	}
 	// It cannot be more than what the fastest of late took in all.
-	r.floor = max(minFloor, min(r.floor, r.least))
+	if r.least > 0 {
+		r.floor = min(r.floor, r.least)
+	}
+	r.floor = max(minFloor, r.floor)
 }
 
 // stream takes in the inter-token latency of one answer.
@@ -211,7 +221,7 @@ func (r *rates) rate() Rate {
 	if r.floor > 0 {
 		out.Floor = r.floor
 	}
-	if r.samples >= enoughSamples {
+	if r.samples >= enoughSamples && r.tokens > 0 {
 		out.Speed = min(max(r.tokens/max(r.seconds, r.tokens/maxSpeed), minSpeed), maxSpeed)
 	}
 	return out

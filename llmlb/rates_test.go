@@ -35,7 +35,7 @@ func (s *server) together(prompts ...int) {
 
 // prompt sees the first token of a prompt whose length is known.
 func (r *rates) prompt(start, now time.Time, uncached, ahead int, others float64, behind int) {
-	r.learn(now, r.measure(start, now, ahead, others, behind), uncached)
+	r.learn(r.measure(start, now, ahead, others, behind), uncached)
 }
 
 func times(n int, f func()) {
@@ -173,12 +173,30 @@ func TestTimeSpentOnOthersIsNotCounted(t *testing.T) {
 		r.prompt(at(float64(i)), at(float64(i)+0.8), 6000, 0, 2000, 0)
 	}
 	within(t, "speed", r.rate().Speed, 10_000, 0.1)
-	for i := range 30 {
-		// A long queue of others: how long their prompts are is a guess, and
-		// it would decide alone.
-		r.prompt(at(float64(100+i)), at(float64(100+i)+0.1), 200, 0, 50_000, 0)
+	for i := range 60 {
+		// A long queue of others, 2,000 tokens in truth: how long their prompts
+		// are is a guess, which must not decide alone, nor keep us from learning.
+		r.prompt(at(float64(100+i)), at(float64(100+i)+0.4), 2000, 0, 50_000, 0)
 	}
 	within(t, "speed behind a long queue of others", r.rate().Speed, 10_000, 0.1)
+}
+
+// Prompts that are all in the cache take a step, like any other. They do not show
+// how fast prompts are computed.
+func TestCachedPromptsTeachNoSpeed(t *testing.T) {
+	s := server{speed: 8000, floor: 0.05}
+	times(20, func() { s.alone(1000, 3000) })
+	times(200, func() { s.together(1, 1, 0, 1, 1) })
+	within(t, "speed", s.rates.rate().Speed, 8000, 0.1)
+
+	var r rates
+	for range 10 {
+		r.prompt(at(5), at(1), 0, 0, 0, 0)
+		r.prompt(at(1), at(1), 0, 9, 0, 0)
+	}
+	if got := r.rate(); math.IsNaN(got.Speed) || got.Speed <= 0 {
+		t.Errorf("after prompts without tokens or time: %+v", got)
+	}
 }
 
 // A prompt that the engine had in its cache, or never read, looks as if it had

@@ -145,7 +145,7 @@ func (e *Endpoint) status(now time.Time, s *Settings) EndpointStatus {
 		}
 		row.ScrapeAgeMillis = known(float64(now.Sub(sig.At)) / float64(time.Millisecond))
 		row.Loadless = !sig.HasLoad() && now.Sub(sig.At) < s.Scrape.StaleAfter
-		if row.Reason == "" && e.ledger.denial.proved() {
+		if row.Reason == "" && e.ledger.denial.proved(now, s.Scrape.Interval) {
 			row.Reason = "its numbers deny our own requests"
 		}
 		if row.Reason == "" && e.Asleep(now, s) {

@@ -46,6 +46,7 @@ const (
 	maxOutput                  = 32 << 10
 	tokensAnEvent              = 16
 	outputOutlier, outputSlack = 8, 256
+	usualOutput                = 256 // what is expected while nothing is known
 
 	// minPrompt is the shortest prompt, in bytes, that says anything of the
 	// ratio: below it the template's own tokens count for more than the text.
@@ -122,7 +123,12 @@ func (u *usage) ratio() float64 { return u.bytes / u.tokens }
 func (u *usage) learnOutput(c *Call) {
 	tokens := float64(min(c.OutputTokens, maxOutput))
 	if c.MaxOutputTokens > 0 && c.OutputTokens >= c.MaxOutputTokens {
-		if tokens = min(tokens, float64(c.MaxOutputTokens)); tokens <= u.output || u.answers == 0 {
+		tokens = min(tokens, float64(c.MaxOutputTokens))
+		if u.answers == 0 && tokens < usualOutput {
+			return
+		}
+		if tokens <= u.output {
+			u.answers++ // no longer than what is expected anyway
 			return
 		}
 	}

@@ -186,6 +186,16 @@ func TestModelsAreShown(t *testing.T) {
 	}
 }
 
+// Where every answer ends at the client's ceiling, that is how long they are.
+func TestAnswersAtTheirCeilingAreExpected(t *testing.T) {
+	p, s := taught(t, 5, answer{model: "m", output: 8192, ceiling: 8192})
+	c := NewCall(p, s, t0)
+	c.Features = Features{Model: "m", PromptBytes: 4000, InputTokens: 1000, MaxOutputTokens: 8192}
+	if got := c.ExpectedOutput(); got != 8192 {
+		t.Errorf("%d tokens expected, want 8192", got)
+	}
+}
+
 // The places of a whole pool are given away by how long answers are expected to
 // be. One server that tells nonsense, or clients that want one token, must not
 // decide that for everybody.

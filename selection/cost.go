@@ -105,6 +105,9 @@ func (ch *choice) leastBy(seats []*seat, cold bool, price func(*seat) float64) *
 			won = s
 		}
 	}
+	if won == nil {
+		return seats[0] // prices that cannot be compared
+	}
 	return won
 }
 

@@ -178,7 +178,7 @@ func (ix *index) learn(blocks []uint64, cache uint32, room int64, now time.Time,
 		}
 		// Deeper blocks look a little older, so that eviction takes the tail
 		// of a prompt before the head without which the tail is useless.
-		had := ix.table.insert(h, cache, stampOf(tick-uint32(i/16), proved))
+		had := ix.table.insert(h, cache, stampOf(tick-uint32(i/16), proved), since)
 		if proved && (!had.proved() || had.before(since)) {
 			fresh += llmlb.BlockEnd(i+1) - llmlb.BlockEnd(i) // takes room there from now on
 		}

@@ -68,6 +68,32 @@ func TestRefusedPromptsTakeNoRoom(t *testing.T) {
 	}
 }
 
+// A working set of twice a cache's size goes round and round: each prompt is
+// displaced before it comes again, and has to be computed again. It must take its
+// room again too, or the index would soon believe all of them.
+func TestWhatIsComputedAgainTakesRoomAgain(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	ix := newIndex().(*index)
+	const prompts, room = 200, 100 * 16 * 256
+	for range 3 {
+		for i := range prompts {
+			now = now.Add(time.Second)
+			blocks := chainOf(uint64(1000+i), 16)
+			ix.learn(blocks, 1, room, now, false) // sent
+			ix.learn(blocks, 1, room, now, true)  // and computed
+		}
+	}
+	believed := 0
+	for i := range prompts {
+		if held(ix, chainOf(uint64(1000+i), 16), 1, now) > 0 {
+			believed++
+		}
+	}
+	if believed < 80 || believed > 110 {
+		t.Errorf("%d of %d prompts are believed to be held where there is room for 100", believed, prompts)
+	}
+}
+
 // Where the engine does not tell how large its cache is, only the index's own
 // budget counts.
 func TestACacheOfUnknownSizeKeepsAll(t *testing.T) {

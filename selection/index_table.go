@@ -122,14 +122,14 @@ func (s stamp) before(tick uint32) bool { return tick != 0 && stampOf(tick, fals
 
 // insert notes that the cache holds the block, and returns when it was noted
 // last, or 0.
-func (t *table) insert(hash uint64, cache uint32, s stamp) (had stamp) {
+func (t *table) insert(hash uint64, cache uint32, s stamp, since uint32) (had stamp) {
 	hash = whole(hash)
 	set, way := t.place(hash)
 	if way == ways {
 		way = t.claim(set)
 		t.hashes[set][way], t.last[set][way], t.entries[set][way] = hash, s, entry{}
 	}
-	had = t.entries[set][way].note(cache, s)
+	had = t.entries[set][way].note(cache, s, since)
 	if s.newer(t.last[set][way]) {
 		t.last[set][way] = s
 	}
@@ -175,13 +175,15 @@ func (t *table) claim(set uint64) (way int) {
 
 // note stamps the cache's slot, or gives it a free one, or the oldest. A proof
 // is not lost when the same endpoint is asked again.
-func (e *entry) note(cache uint32, s stamp) (had stamp) {
+func (e *entry) note(cache uint32, s stamp, since uint32) (had stamp) {
 	victim := 0
 	for i := range e.slots {
 		have := &e.slots[i]
 		if have.cache == cache {
 			had = have.stamp
-			have.stamp = s | have.stamp&1
+			if have.stamp = s; !had.before(since) { // what was displaced is no longer proved
+				have.stamp |= had & 1
+			}
 			return had
 		}
 		switch v := &e.slots[victim]; {
