@@ -42,7 +42,8 @@ func TestAnExplanationAddsUp(t *testing.T) {
 		}
 	}
 	for _, c := range pick.Candidates {
-		if c.Endpoint == "b" && (c.Waiting != 3 || c.Running != 12 || c.KVUsage == nil || *c.KVUsage != 0.4) {
+		// Others' load fades when a scrape is late.
+		if c.Endpoint == "b" && (c.Waiting < 2 || c.Waiting > 3 || c.Running < 8 || c.Running > 12 || c.KVUsage == nil || *c.KVUsage != 0.4) {
 			t.Errorf("the busy server is shown as %+v", c)
 		}
 	}
