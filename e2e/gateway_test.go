@@ -43,9 +43,17 @@ func start(t *testing.T, site string) *gateway {
 // startBeside is start with further sites in the same Caddy.
 func startBeside(t *testing.T, sites, site string) *gateway {
 	t.Helper()
-	g := &gateway{t: t, url: "http://" + freeAddr(t), admin: freeAddr(t), sites: sites}
-	if err := g.load(site); err != nil {
-		t.Fatalf("loading the configuration: %v", err)
+	g := &gateway{t: t, sites: sites}
+	for tries := 1; ; tries++ {
+		g.url, g.admin = "http://"+freeAddr(t), freeAddr(t)
+		err := g.load(site)
+		if err == nil {
+			break
+		}
+		// Another process may have taken a port since it was looked at.
+		if !strings.Contains(err.Error(), "address already in use") || tries == 3 {
+			t.Fatalf("loading the configuration: %v", err)
+		}
 	}
 	t.Cleanup(func() {
 		if err := caddy.Stop(); err != nil {
@@ -106,16 +114,28 @@ func listen(t *testing.T) net.Listener {
 // pools asks the admin API for the pools.
 func (g *gateway) pools() []llmlb.PoolStatus {
 	g.t.Helper()
-	res, err := http.Get("http://" + g.admin + "/llmlb/pools")
-	if err != nil {
-		g.t.Fatal(err)
-	}
+	res := g.fromAdmin("/llmlb/pools")
 	defer res.Body.Close()
 	var pools []llmlb.PoolStatus
 	if err := json.NewDecoder(res.Body).Decode(&pools); err != nil {
 		g.t.Fatal(err)
 	}
 	return pools
+}
+
+// fromAdmin asks the admin API. A reload puts another server in its place, and may
+// end the connection of a request that has just been sent on it.
+func (g *gateway) fromAdmin(path string) *http.Response {
+	g.t.Helper()
+	for tries := 1; ; tries++ {
+		res, err := http.Get("http://" + g.admin + path)
+		if err == nil {
+			return res
+		}
+		if tries == 3 {
+			g.t.Fatal(err)
+		}
+	}
 }
 
 // endpoint returns the named endpoint's status.

@@ -77,10 +77,7 @@ func TestScrapesWithTLSAndKey(t *testing.T) {
 
 	var shown strings.Builder
 	for _, path := range []string{"/llmlb/pools", "/metrics", "/config/"} {
-		res, err := http.Get("http://" + g.admin + path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		res := g.fromAdmin(path)
 		shown.WriteString(read(t, res).body)
 	}
 	if err := caddy.Stop(); err != nil {

@@ -3,7 +3,6 @@ package e2e
 import (
 	"bufio"
 	"fmt"
-	"net/http"
 	"strconv"
 	"strings"
 	"testing"
@@ -13,10 +12,7 @@ import (
 // -1 when there is none.
 func (g *gateway) metric(name, endpoint string) float64 {
 	g.t.Helper()
-	res, err := http.Get("http://" + g.admin + "/metrics")
-	if err != nil {
-		g.t.Fatal(err)
-	}
+	res := g.fromAdmin("/metrics")
 	defer res.Body.Close()
 	lines := bufio.NewScanner(res.Body)
 	for lines.Scan() {

@@ -56,10 +56,7 @@ func TestPromptsAndKeysStayOutOfLogs(t *testing.T) {
 		}
 	}
 	for _, path := range []string{"/llmlb/pools", "/metrics"} {
-		res, err := http.Get("http://" + g.admin + path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		res := g.fromAdmin(path)
 		answers.WriteString(read(t, res).body)
 	}
 	if err := caddy.Stop(); err != nil {

@@ -13,10 +13,7 @@ import (
 // explained asks the admin API for the last choices, the newest first.
 func (g *gateway) explained() []llmlb.PickStatus {
 	g.t.Helper()
-	res, err := http.Get("http://" + g.admin + "/llmlb/explain")
-	if err != nil {
-		g.t.Fatal(err)
-	}
+	res := g.fromAdmin("/llmlb/explain")
 	defer res.Body.Close()
 	var picks []llmlb.PickStatus
 	if err := json.NewDecoder(res.Body).Decode(&picks); err != nil {
