@@ -8,9 +8,7 @@ import (
 	"io"
 	"net/url"
 	"os"
-	"os/signal"
 	"strconv"
-	"syscall"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -72,21 +70,14 @@ func runExplain(fl caddycmd.Flags) (int, error) {
 	if fl.NArg() > 0 {
 		return caddy.ExitCodeFailedStartup, fmt.Errorf("unexpected argument %q; to show one server use --endpoint, to show one pool --pool", fl.Arg(0))
 	}
-	address, err := adminAddress(fl.String("address"), fl.String("config"), fl.String("adapter"))
-	if err != nil {
-		return caddy.ExitCodeFailedStartup, fmt.Errorf("finding the admin API: %w", err)
-	}
-	e := explanation{
-		fetch: func(ctx context.Context, path string) ([]byte, error) { return fetch(ctx, address, path) },
-		pool:  fl.String("pool"), endpoint: fl.String("endpoint"), limit: fl.Int("limit"),
-		asJSON: fl.Bool("json"), zone: time.Local,
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := e.show(ctx, os.Stdout); err != nil {
-		return caddy.ExitCodeFailedStartup, err
-	}
-	return caddy.ExitCodeSuccess, nil
+	return withAdmin(fl, func(ctx context.Context, address string) error {
+		e := explanation{
+			fetch: func(ctx context.Context, path string) ([]byte, error) { return fetch(ctx, address, path) },
+			pool:  fl.String("pool"), endpoint: fl.String("endpoint"), limit: fl.Int("limit"),
+			asJSON: fl.Bool("json"), zone: time.Local,
+		}
+		return e.show(ctx, os.Stdout)
+	})
 }
 
 // explanation is which choices to show and where to get them.

@@ -7,9 +7,13 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
+	"os/signal"
 	"strings"
+	"syscall"
 	"time"
 
+	"github.com/caddyserver/caddy/v2"
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 	"github.com/spf13/cobra"
 )
@@ -33,6 +37,21 @@ func addressFlags(cmd *cobra.Command) {
 	flags.String("address", "", "Address of the admin API, if not the default")
 	flags.StringP("config", "c", "", "Configuration file that says where the admin API is")
 	flags.StringP("adapter", "a", "", "Name of config adapter to apply (when --config is used)")
+}
+
+// withAdmin runs what a command does with the admin API at its address, until it
+// is done or interrupted.
+func withAdmin(fl caddycmd.Flags, do func(ctx context.Context, address string) error) (int, error) {
+	address, err := adminAddress(fl.String("address"), fl.String("config"), fl.String("adapter"))
+	if err != nil {
+		return caddy.ExitCodeFailedStartup, fmt.Errorf("finding the admin API: %w", err)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := do(ctx, address); err != nil {
+		return caddy.ExitCodeFailedStartup, err
+	}
+	return caddy.ExitCodeSuccess, nil
 }
 
 // adminAddress returns where the running Caddy takes questions: at the address

@@ -7,10 +7,8 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -61,29 +59,23 @@ func runPool(fl caddycmd.Flags) (int, error) {
 	if fl.NArg() > 0 {
 		return caddy.ExitCodeFailedStartup, fmt.Errorf("unexpected argument %q; to show one pool use --pool, and --watch takes its interval after '='", fl.Arg(0))
 	}
-	address, err := adminAddress(fl.String("address"), fl.String("config"), fl.String("adapter"))
-	if err != nil {
-		return caddy.ExitCodeFailedStartup, fmt.Errorf("finding the admin API: %w", err)
-	}
-	v := view{
-		fetch:  func(ctx context.Context) ([]byte, error) { return fetch(ctx, address, poolsPath) },
-		pool:   fl.String("pool"),
-		rates:  fl.Bool("rates"),
-		asJSON: fl.Bool("json"),
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if !fl.Changed("watch") {
-		err = v.show(ctx, os.Stdout)
-	} else if every := fl.Duration("watch"); every <= 0 {
-		err = fmt.Errorf("--watch=%s: have an interval above 0; without --watch the table is printed once", every)
-	} else {
+	return withAdmin(fl, func(ctx context.Context, address string) error {
+		v := view{
+			fetch:  func(ctx context.Context) ([]byte, error) { return fetch(ctx, address, poolsPath) },
+			pool:   fl.String("pool"),
+			rates:  fl.Bool("rates"),
+			asJSON: fl.Bool("json"),
+		}
+		if !fl.Changed("watch") {
+			return v.show(ctx, os.Stdout)
+		}
+		every := fl.Duration("watch")
+		if every <= 0 {
+			return fmt.Errorf("--watch=%s: have an interval above 0; without --watch the table is printed once", every)
+		}
 		v.watch(ctx, os.Stdout, every, isTerminal(os.Stdout))
-	}
-	if err != nil {
-		return caddy.ExitCodeFailedStartup, err
-	}
-	return caddy.ExitCodeSuccess, nil
+		return nil
+	})
 }
 
 // view is what to show and where to get it.

@@ -120,7 +120,7 @@ func (c *Call) expectOutput() int {
 		return mean
 	}
 	if c.MaxOutputTokens <= 0 {
-		return 256
+		return usualOutput
 	}
 	return min(max(1, c.MaxOutputTokens/2), 1024)
 }

@@ -3,8 +3,8 @@ package llmlb
 import "time"
 
 const (
-	// maxPicks is how many choices a pool remembers.
-	maxPicks = 64
+	// MaxPicks is how many choices a pool remembers.
+	MaxPicks = 64
 
 	// maxCandidates is how many endpoints of each are kept: the one chosen and
 	// the next best.
@@ -61,10 +61,10 @@ type picks struct {
 // as the choice.
 func (p *Pool) NextPick() *Pick {
 	if p.picks.ring == nil {
-		p.picks.ring = make([]Pick, maxPicks)
+		p.picks.ring = make([]Pick, MaxPicks)
 	}
 	k := &p.picks.ring[p.picks.next]
-	if p.picks.next++; p.picks.next == maxPicks {
+	if p.picks.next++; p.picks.next == MaxPicks {
 		p.picks.next, p.picks.full = 0, true
 	}
 	*k = Pick{}

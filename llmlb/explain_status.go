@@ -7,9 +7,6 @@ import (
 	"unicode/utf8"
 )
 
-// MaxPicks is how many choices a pool remembers.
-const MaxPicks = maxPicks
-
 // maxModelName bounds how much of a model's name is shown: clients write it.
 const maxModelName = 128
 
@@ -97,11 +94,11 @@ func (p *Pool) Explain() []PickStatus {
 	p.mu.Lock()
 	n := p.picks.next
 	if p.picks.full {
-		n = maxPicks
+		n = MaxPicks
 	}
 	recent := make([]Pick, 0, n)
 	for i := range n {
-		recent = append(recent, p.picks.ring[(p.picks.next-1-i+maxPicks)%maxPicks])
+		recent = append(recent, p.picks.ring[(p.picks.next-1-i+MaxPicks)%MaxPicks])
 	}
 	p.mu.Unlock()
 

@@ -123,6 +123,16 @@ type Member struct {
 	Endpoint *Endpoint
 }
 
+// Share is how much faster than it was seen to be the member counts: its Weight,
+// or DefaultWeight where none is set. A dynamic upstream has no member: nil will
+// do.
+func (m *Member) Share() float64 {
+	if m == nil || m.Weight == 0 {
+		return DefaultWeight
+	}
+	return m.Weight
+}
+
 // Member returns the member with the address, or nil.
 func (s *Settings) Member(address string) *Member { return s.byAddress[address] }
 

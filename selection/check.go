@@ -71,9 +71,6 @@ func (p *Policy) check() error {
 // checkSpills refuses thresholds that the strategy would not look at.
 func (p *Policy) checkSpills() error {
 	name := p.strategy()
-	if p.SelectionPolicyRaw != nil {
-		name = p.delegated()
-	}
 	if name == StrategyWork || name == StrategyPrefixSpill {
 		return nil
 	}

@@ -37,6 +37,8 @@ type seat struct {
 	barred  barred
 	blind   bool
 	failing bool // attempts failed there a moment ago
+	lists   bool // it is known which models it serves
+	serves  bool // and the Call's is one of them
 	own     int  // our own open calls
 	cold    int  // those of them that were cold
 	flight  int  // our own tokens in flight: uncached prompts and expected output

@@ -48,10 +48,7 @@ func (s *seat) coldPrice() float64 {
 // home returns the seat that the Call's key falls on, or nil when that one
 // should not have it.
 func (ch *choice) home() *seat {
-	home := ch.homeSeat()
-	if home == nil {
-		return nil
-	}
+	var home *seat
 	first := ch.left[0]
 	calls, cold, weights := 0.0, 0.0, 0.0
 	fewest, coldest, shortest := first.load(), first.coldLoad(), first.wait
@@ -61,6 +58,12 @@ func (ch *choice) home() *seat {
 		weights += s.weight()
 		fewest, coldest = min(fewest, s.load()), min(coldest, s.coldLoad())
 		shortest = min(shortest, s.wait)
+		if s.home {
+			home = s
+		}
+	}
+	if home == nil {
+		return nil
 	}
 	mean, coldMean, weight := calls/weights, cold/weights, home.weight()
 	slack := coldSlack

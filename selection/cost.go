@@ -77,12 +77,7 @@ func (ch *choice) score() {
 }
 
 // weight is how much faster than seen the operator says the endpoint counts.
-func (s *seat) weight() float64 {
-	if s.member == nil || s.member.Weight == 0 {
-		return llmlb.DefaultWeight
-	}
-	return s.member.Weight
-}
+func (s *seat) weight() float64 { return s.member.Share() }
 
 // least returns the cheapest seat. Among those within a few per cent of it the
 // longest match wins; for a cold Call then the fewest own cold calls; then the

@@ -124,31 +124,30 @@ func (ch *choice) judgeModels() {
 	if ch.call.Model == "" {
 		return
 	}
-	model := ch.model
-	if !ch.listed(model) {
+	if !ch.listed(ch.model) {
 		// SGLang takes an adapter behind the model's name and lists the model
 		// alone.
 		base, _, adapted := strings.Cut(ch.call.Model, ":")
-		if model = llmlb.ModelHash(base); !adapted || !ch.listed(model) {
+		if !adapted || !ch.listed(llmlb.ModelHash(base)) {
 			return
 		}
 	}
 	for i := range ch.seats {
-		s := &ch.seats[i]
-		if yes, known := s.endpoint.Serves(model, ch.now); known && !yes {
+		if s := &ch.seats[i]; s.lists && !s.serves {
 			s.barred |= barModel
 		}
 	}
 }
 
-// listed reports whether any seat's endpoint lists the model.
-func (ch *choice) listed(model uint64) bool {
+// listed asks every seat's endpoint for the model, and reports whether any lists
+// it.
+func (ch *choice) listed(model uint64) (listed bool) {
 	for i := range ch.seats {
-		if yes, _ := ch.seats[i].endpoint.Serves(model, ch.now); yes {
-			return true
-		}
+		s := &ch.seats[i]
+		s.serves, s.lists = s.endpoint.Serves(model, ch.now)
+		listed = listed || s.serves
 	}
-	return false
+	return listed
 }
 
 // relaxations are what is given up, in this order, when no seat is free of it:

@@ -72,16 +72,6 @@ func drawn(hash uint64, weight float64) float64 {
 	return -weight / math.Log(u)
 }
 
-// homeSeat returns the seat that the Call's key falls on, or nil.
-func (ch *choice) homeSeat() *seat {
-	for _, s := range ch.left {
-		if s.home {
-			return s
-		}
-	}
-	return nil
-}
-
 // view is the seat as scorers and explanations see it.
 func (ch *choice) view(s *seat) llmlb.View {
 	return llmlb.View{

@@ -131,11 +131,3 @@ func (p *Policy) loadScorers(ctx caddy.Context) ([]llmlb.WeightedScorer, error) 
 	}
 	return list, nil
 }
-
-// weightOf is how much faster than seen the operator says the endpoint counts.
-func weightOf(v *llmlb.View) float64 {
-	if v.Member == nil || v.Member.Weight == 0 {
-		return llmlb.DefaultWeight
-	}
-	return v.Member.Weight
-}

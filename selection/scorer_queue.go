@@ -32,7 +32,7 @@ func (*Queue) CaddyModule() caddy.ModuleInfo {
 // Score implements llmlb.Scorer.
 func (*Queue) Score(_ *llmlb.Call, v *llmlb.View) float64 {
 	requests := max(0, v.Waiting) + queueRunning*max(0, v.Running)
-	return 1 / (1 + requests/(queueHalf*weightOf(v)))
+	return 1 / (1 + requests/(queueHalf*v.Member.Share()))
 }
 
 var _ llmlb.Scorer = (*Queue)(nil)

@@ -28,7 +28,7 @@ func (*TokenBudget) CaddyModule() caddy.ModuleInfo {
 
 // Score implements llmlb.Scorer.
 func (*TokenBudget) Score(_ *llmlb.Call, v *llmlb.View) float64 {
-	budget := tokenBudget * weightOf(v)
+	budget := tokenBudget * v.Member.Share()
 	switch {
 	case v.Member != nil && v.Member.MaxTokens > 0:
 		budget = float64(v.Member.MaxTokens)
