@@ -116,14 +116,11 @@ func (f *families) sum(limit float64, names ...string) float64 {
 	return llmlb.Unknown
 }
 
-// roundingOver is how far over 1 a share may come out by rounding.
-const roundingOver = 0.001
-
 // share returns the mean and the highest of the parts of the first family that
 // has any.
 func (f *families) share(names ...string) (mean, highest float64) {
 	for _, name := range names {
-		values := f.parts(name, 1+roundingOver)
+		values := f.parts(name, 1+llmlb.ShareSlack)
 		if len(values) == 0 {
 			continue
 		}
@@ -139,7 +136,7 @@ func (f *families) share(names ...string) (mean, highest float64) {
 // blocks returns the share of KV blocks in use, for pages that tell both
 // numbers but no share.
 func (f *families) blocks(used, all string) float64 {
-	u, a := f.sum(maxTokens, used), f.sum(maxTokens, all)
+	u, a := f.sum(llmlb.MaxTokens, used), f.sum(llmlb.MaxTokens, all)
 	if u < 0 || a <= 0 || u > a {
 		return llmlb.Unknown
 	}
@@ -160,15 +157,15 @@ func (f *families) least(name string) float64 {
 func (f *families) capacity(c Capacity) float64 {
 	switch {
 	case c.Each != "":
-		each := f.parts(c.Each, maxTokens)
-		size := f.sum(maxTokens, c.Family)
+		each := f.parts(c.Each, llmlb.MaxTokens)
+		size := f.sum(llmlb.MaxTokens, c.Family)
 		// Which count goes with which size is told by no page so far.
 		if size <= 0 || len(each) == 0 || slices.Min(each) != slices.Max(each) {
 			return llmlb.Unknown
 		}
 		return tokens(size * each[0])
 	case len(c.Labels) == 0:
-		return f.sum(maxTokens, c.Family)
+		return f.sum(llmlb.MaxTokens, c.Family)
 	}
 	total := 0.0
 	seen := make(map[string]bool)
@@ -193,7 +190,7 @@ func (f *families) capacity(c Capacity) float64 {
 
 // tokens returns the size of a cache, if it can be one.
 func tokens(size float64) float64 {
-	if size > 0 && size <= maxTokens {
+	if size > 0 && size <= llmlb.MaxTokens {
 		return size
 	}
 	return llmlb.Unknown

@@ -153,13 +153,8 @@ func readPage(now time.Time, p *page, list []*Dialect) (s llmlb.Signals, by *Dia
 	return llmlb.Signals{}, nil, "", why
 }
 
-// Bounds beyond which a number is not believed. Unix times, which some pages
-// carry under promising names, are far outside.
-const (
-	maxRequests = 1e7
-	maxTokens   = 1e15
-	maxSeconds  = 1e15
-)
+// maxSeconds is the bound of times, like those of llmlb.
+const maxSeconds = 1e15
 
 // read returns what the page says, and what on it was not believed. Without load
 // it is an error, whatever else it says: missing is not idle.
@@ -175,21 +170,21 @@ func (d *Dialect) read(now time.Time, body []byte, header http.Header, sc *scrat
 	if why != "" {
 		return s, "", why
 	}
-	s.Running = f.sum(maxRequests, d.Running...)
-	s.Waiting = f.sum(maxRequests, d.Waiting...)
-	if held := f.sum(maxRequests, d.Held...); held >= 0 {
+	s.Running = f.sum(llmlb.MaxRequests, d.Running...)
+	s.Waiting = f.sum(llmlb.MaxRequests, d.Waiting...)
+	if held := f.sum(llmlb.MaxRequests, d.Held...); held >= 0 {
 		s.Waiting = max(s.Waiting, 0) + held
 	}
-	s.WaitingTokens = f.sum(maxTokens, d.WaitingTokens...)
+	s.WaitingTokens = f.sum(llmlb.MaxTokens, d.WaitingTokens...)
 	s.KVUsage, s.KVUsageMax = f.share(d.KVUsage...)
 	if s.KVUsage < 0 {
 		s.KVUsage = f.blocks(d.KVUsed, d.KVBlocks)
 		s.KVUsageMax = s.KVUsage
 	}
-	s.PromptTokens = f.sum(maxTokens, d.Prompt...)
-	s.CachedTokens = f.sum(maxTokens, d.Cached...)
-	s.GenerationTokens = f.sum(maxTokens, d.Generated...)
-	sum, count := f.sum(maxSeconds, d.TTFT+"_sum"), f.sum(maxTokens, d.TTFT+"_count")
+	s.PromptTokens = f.sum(llmlb.MaxTokens, d.Prompt...)
+	s.CachedTokens = f.sum(llmlb.MaxTokens, d.Cached...)
+	s.GenerationTokens = f.sum(llmlb.MaxTokens, d.Generated...)
+	sum, count := f.sum(maxSeconds, d.TTFT+"_sum"), f.sum(llmlb.MaxTokens, d.TTFT+"_count")
 	if sum >= 0 && count >= 0 { // one without the other says nothing
 		s.TTFTSum, s.TTFTCount = sum, count
 	}
@@ -208,7 +203,7 @@ func (d *Dialect) read(now time.Time, body []byte, header http.Header, sc *scrat
 	s.Models = f.models()
 	d.readOnDemand(f, &s)
 	switch {
-	case s.HasLoad() && max(s.Running, s.Waiting) == 0 && d.Ready != "" && f.sum(maxTokens, d.Ready) == 0:
+	case s.HasLoad() && max(s.Running, s.Waiting) == 0 && d.Ready != "" && f.sum(llmlb.MaxTokens, d.Ready) == 0:
 		return s, "", notReady
 	case s.HasLoad(), d.Loadless && (f.empty() || len(s.Resident) > 0):
 		return s, f.doubt, ""

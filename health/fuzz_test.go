@@ -62,17 +62,17 @@ func FuzzScrapePage(f *testing.F) {
 				}
 			}
 			for _, v := range []struct{ got, most float64 }{
-				{s.Running, maxRequests * maxSeries},
-				{s.Waiting, 2 * maxRequests * maxSeries},
-				{s.WaitingTokens, maxTokens * maxSeries},
+				{s.Running, llmlb.MaxRequests * maxSeries},
+				{s.Waiting, 2 * llmlb.MaxRequests * maxSeries},
+				{s.WaitingTokens, llmlb.MaxTokens * maxSeries},
 				{s.KVUsage, 1},
 				{s.KVUsageMax, 1},
-				{s.KVCapacity, maxTokens},
-				{s.PromptTokens, maxTokens * maxSeries},
-				{s.CachedTokens, maxTokens * maxSeries},
-				{s.GenerationTokens, maxTokens * maxSeries},
+				{s.KVCapacity, llmlb.MaxTokens},
+				{s.PromptTokens, llmlb.MaxTokens * maxSeries},
+				{s.CachedTokens, llmlb.MaxTokens * maxSeries},
+				{s.GenerationTokens, llmlb.MaxTokens * maxSeries},
 				{s.TTFTSum, maxSeconds * maxSeries},
-				{s.TTFTCount, maxTokens * maxSeries},
+				{s.TTFTCount, llmlb.MaxTokens * maxSeries},
 				{s.ProcessStart, maxSeconds},
 			} {
 				if v.got != llmlb.Unknown && (v.got < 0 || v.got > v.most) || math.IsNaN(v.got) {

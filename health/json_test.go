@@ -154,12 +154,12 @@ func FuzzLoads(f *testing.F) {
 				t.Errorf("%s: read without load", d.Name)
 			}
 			for _, v := range []struct{ got, most float64 }{
-				{s.Running, maxRequests * maxRecords},
-				{s.Waiting, maxRequests * maxRecords},
-				{s.WaitingTokens, maxTokens * maxRecords},
+				{s.Running, llmlb.MaxRequests * maxRecords},
+				{s.Waiting, llmlb.MaxRequests * maxRecords},
+				{s.WaitingTokens, llmlb.MaxTokens * maxRecords},
 				{s.KVUsage, 1},
 				{s.KVUsageMax, 1},
-				{s.KVCapacity, maxTokens * maxRecords},
+				{s.KVCapacity, llmlb.MaxTokens * maxRecords},
 			} {
 				if v.got != llmlb.Unknown && (v.got < 0 || v.got > v.most) || math.IsNaN(v.got) {
 					t.Errorf("%s: a number is %v in %+v", d.Name, v.got, s)

@@ -6,6 +6,14 @@ import "time"
 // an endpoint without numbers is not idle.
 const Unknown = -1
 
+// Bounds beyond which a number of an engine's is not believed, whichever way it
+// comes. Unix times, which some pages carry under promising names, are far outside.
+const (
+	MaxRequests = 1e7   // requests running or queued
+	MaxTokens   = 1e15  // tokens counted, or of KV cache
+	ShareSlack  = 0.001 // how far over 1 a share may come out by rounding
+)
+
 // Signals is what one scrape of an endpoint said. Numbers the engine does not
 // export are Unknown. Counters are as exported, since the process started.
 type Signals struct {

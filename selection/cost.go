@@ -82,9 +82,9 @@ func (s *seat) weight() float64 { return s.member.Share() }
 // least returns the cheapest seat. Among those within a few per cent of it the
 // longest match wins; for a cold Call then the fewest own cold calls; then the
 // fewest own calls; and then, when it is cold, the one that least recently took a
-// cold prefix. What remains equal is
-// decided by the Call's key, so that a prefix with two homes stays at one while
-// nothing else speaks; a Call without one is thrown anywhere.
+// cold prefix. What remains equal is decided by the Call's key, so that a prefix
+// with two homes stays at one while nothing else speaks; a Call without one is
+// thrown anywhere.
 func (ch *choice) least(seats []*seat, cold bool) *seat {
 	return ch.leastBy(seats, cold, func(s *seat) float64 { return s.cost })
 }

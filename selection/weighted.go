@@ -70,10 +70,10 @@ func (ch *choice) weighted(warm int) (*seat, llmlb.Reason) {
 
 // rather reports whether s wins over t at nearly equal scores: by the longer
 // match, then, for a cold Call, the fewer own cold calls, then the fewer own calls
-// for its weight. A cold Call goes to the home of
-// its conversation while nothing runs, and then wherever a cold prefix was taken
-// least recently. While calls run, a warm one goes where the newest cold prefix
-// went: the next cold one wants another, and each kind spreads by itself.
+// for its weight. A cold Call goes to the home of its conversation while nothing
+// runs, and then wherever a cold prefix was taken least recently. While calls run,
+// a warm one goes where the newest cold prefix went: the next cold one wants
+// another, and each kind spreads by itself.
 func (ch *choice) rather(s, t *seat, cold bool) bool {
 	if s.matched != t.matched {
 		return s.matched > t.matched

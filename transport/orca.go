@@ -31,13 +31,6 @@ const (
 	// most metrics in it. Longer ones tell nothing.
 	maxLoad        = 8 << 10
 	maxLoadMetrics = 64
-
-	// No engine has more requests, or tokens of KV cache.
-	maxRequests = 1e7
-	maxTokens   = 1e15
-
-	// roundingOver is how far over 1 a share may come out by rounding.
-	roundingOver = 0.001
 )
 
 // askLoad asks for load where that is wanted. What the client may have asked for
@@ -144,15 +137,15 @@ func (r *loadReader) metric(name, value string) bool {
 	}
 	switch strings.TrimPrefix(name, "named_metrics.") {
 	case "num_requests_waiting":
-		raise(&r.Waiting, v, maxRequests)
+		raise(&r.Waiting, v, llmlb.MaxRequests)
 	case "num_requests_running":
-		raise(&r.Running, v, maxRequests)
+		raise(&r.Running, v, llmlb.MaxRequests)
 	case "kv_cache_usage_perc", "kv_cache_utilization":
-		if v <= 1+roundingOver {
+		if v <= 1+llmlb.ShareSlack {
 			raise(&r.KVUsage, min(v, 1), 1)
 		}
 	case "max_token_capacity":
-		if 0 < v && v <= maxTokens && (r.KVCapacity < 0 || v < r.KVCapacity) {
+		if 0 < v && v <= llmlb.MaxTokens && (r.KVCapacity < 0 || v < r.KVCapacity) {
 			r.KVCapacity = v
 		}
 	}

@@ -108,7 +108,7 @@ func FuzzORCA(f *testing.F) {
 	f.Fuzz(func(t *testing.T, value string) {
 		s := readLoad(value, time.Unix(7, 0))
 		in := func(v, limit float64) bool { return v == llmlb.Unknown || 0 <= v && v <= limit && !math.IsNaN(v) }
-		if !in(s.Waiting, maxRequests) || !in(s.Running, maxRequests) || !in(s.KVUsage, 1) || !in(s.KVCapacity, maxTokens) || s.KVCapacity == 0 {
+		if !in(s.Waiting, llmlb.MaxRequests) || !in(s.Running, llmlb.MaxRequests) || !in(s.KVUsage, 1) || !in(s.KVCapacity, llmlb.MaxTokens) || s.KVCapacity == 0 {
 			t.Fatalf("out of range: %+v", loadOf(&s))
 		}
 		if again := readLoad(value, time.Unix(7, 0)); loadOf(&again) != loadOf(&s) {
