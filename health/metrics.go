@@ -150,7 +150,7 @@ func collectGauges(ch chan<- prometheus.Metric, e *llmlb.Endpoint, now time.Time
 	prefillTokens, outputTokens := l.TokensInFlight()
 	prefill, decode := l.OwnCalls()
 	signals, scraped := l.Signals()
-	state, _, _ := e.State()
+	state, _, _ := e.State(now)
 	p.Unlock()
 
 	gauge(descTokens, float64(prefillTokens), "prefill")

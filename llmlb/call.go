@@ -71,7 +71,27 @@ type Call struct {
 	// that further tries need not look again.
 	Exhausted bool
 
-	excluded []*Endpoint
+	// Answering says that somebody in front, the admission handler, gives the
+	// client Kept when nothing better came. Without it an answer, however bad,
+	// must not be dropped for another attempt.
+	Answering bool
+
+	// Kept is what the client gets when no attempt is left, nil for nothing.
+	Kept *Kept
+
+	// RetryAt is when the first of the endpoints that the last choice found
+	// overloaded, and free of any other bar, takes work again. Zero when there
+	// was none.
+	RetryAt time.Time
+
+	// FirstByte is when the first byte of the answer's body came, zero before.
+	FirstByte time.Time
+
+	// StripUsage says that usage was asked for in the client's place, so the
+	// chunk that has nothing else is not for it.
+	StripUsage bool
+
+	excluded []exclusion
 	expected int // ExpectedOutput, once asked for
 }
 
@@ -89,16 +109,39 @@ func (c *Call) String() string { return "call" }
 // GoString does the same for %#v.
 func (c *Call) GoString() string { return "call" }
 
+// exclusion is an endpoint that failed the Call.
+type exclusion struct {
+	endpoint *Endpoint
+	busy     bool // it only had too much to do
+}
+
 // Exclude keeps the endpoint from being chosen again for this Call.
-func (c *Call) Exclude(e *Endpoint) {
+func (c *Call) Exclude(e *Endpoint) { c.exclude(e, false) }
+
+// ExcludeBusy does so because the endpoint had too much to do, until Readmit.
+func (c *Call) ExcludeBusy(e *Endpoint) { c.exclude(e, true) }
+
+func (c *Call) exclude(e *Endpoint, busy bool) {
 	if !c.Excluded(e) {
-		c.excluded = append(c.excluded, e)
+		c.excluded = append(c.excluded, exclusion{e, busy})
 	}
 }
 
 // Excluded reports whether the endpoint failed this Call before.
 func (c *Call) Excluded(e *Endpoint) bool {
-	return slices.Contains(c.excluded, e)
+	return slices.ContainsFunc(c.excluded, func(x exclusion) bool { return x.endpoint == e })
+}
+
+// Readmit lets the Call, which has waited, be tried again where there was too
+// much to do before.
+func (c *Call) Readmit() {
+	c.excluded = slices.DeleteFunc(c.excluded, func(x exclusion) bool { return x.busy })
+	c.Exhausted, c.RetryAt = false, time.Time{}
+}
+
+// AttemptsLeft reports whether the Settings allow the Call another attempt.
+func (c *Call) AttemptsLeft() bool {
+	return c.Settings == nil || c.Attempts <= c.Settings.Retries
 }
 
 // ExpectedOutput is how many tokens the Call is expected to generate: the mean
@@ -180,7 +223,7 @@ func (c *Call) EndAttempt(now time.Time, o Outcome) {
 		return
 	}
 	if c.Generates() {
-		c.Lease.Endpoint().ended(now, o, c.Lease.Uncached())
+		c.Lease.Endpoint().ended(now, c, o)
 		if o == Served {
 			c.learnUsage(now)
 		} else if !o.Failed() {

@@ -24,6 +24,7 @@ type Lease struct {
 	phase    Phase
 	start    time.Time
 	cold     bool
+	trial    bool // of a half-open circuit
 
 	// What stood before it when it was taken: own uncached prompt tokens, and
 	// what was thought to be others'.
@@ -113,6 +114,9 @@ func (l *Lease) End(now time.Time) {
 	}
 	if l.cold {
 		l.endpoint.coldCalls--
+	}
+	if l.trial {
+		l.endpoint.circuit.trialEnded()
 	}
 	if l.loading && l.phase == Prefill {
 		l.endpoint.served.resident.giveUp(l.start) // perhaps nothing is loaded after all

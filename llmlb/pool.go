@@ -30,6 +30,7 @@ type Pool struct {
 	attached  map[string]any
 	uses      map[use]*usage
 	picks     picks
+	budget    budget
 
 	wake    chan struct{}
 	onState func(Change)
@@ -281,7 +282,7 @@ func (p *Pool) Reserve(e *Endpoint, now time.Time, uncached, output int) *Lease 
 	}
 	return &Lease{
 		pool: p, endpoint: e, uncached: uncached, output: output, phase: phase, start: now,
-		ahead: ahead, others: others,
+		ahead: ahead, others: others, trial: phase != Visit && e.circuit.begin(now),
 	}
 }
 
@@ -312,7 +313,7 @@ func (p *Pool) endpoint(address, name string) *Endpoint {
 	}
 	e := &Endpoint{
 		pool: p, address: address, hash: xxhash.Sum64String(address),
-		TTFT: NewHistogram(TTFTBounds), cacheID: p.nextCacheID(),
+		TTFT: NewHistogram(TTFTBounds), FirstByte: NewHistogram(TTFTBounds), cacheID: p.nextCacheID(),
 	}
 	e.name.Store(&name)
 	p.add(e)

@@ -194,7 +194,7 @@ func TestDrainedOnlyWhenNothingRuns(t *testing.T) {
 	state := func() State {
 		p.Lock()
 		defer p.Unlock()
-		st, _, _ := e.State()
+		st, _, _ := e.State(t0)
 		return st
 	}
 	if state() != Draining {

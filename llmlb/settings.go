@@ -48,6 +48,12 @@ type Settings struct {
 	// ORCA asks engines for load headers in their answers.
 	ORCA bool
 
+	// Retries is how many attempts of a Call may follow the first.
+	Retries int
+
+	// Circuit is when failures take an endpoint out.
+	Circuit Circuit
+
 	// Affinity (0 to 1) and MinTokens: an endpoint is warm when it holds at
 	// least that share of the best match, and at least that many tokens, or
 	// that share of a prompt which is shorter.
@@ -131,6 +137,14 @@ func (m *Member) Share() float64 {
 		return DefaultWeight
 	}
 	return m.Weight
+}
+
+// circuit returns the Circuit, also of a Call without Settings.
+func (s *Settings) circuit() Circuit {
+	if s == nil {
+		return Circuit{}
+	}
+	return s.Circuit
 }
 
 // Member returns the member with the address, or nil.

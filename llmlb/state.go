@@ -9,13 +9,14 @@ type State uint8
 // refuse work because nobody has looked yet.
 const (
 	Up       State = iota
-	Down           // unreachable; gets nothing but a trial now and then
+	Down           // unreachable, or its circuit is open; gets nothing but a trial now and then
 	Draining       // takes nothing new, lets its streams finish
 	Drained        // draining, and nothing runs there any more
+	Overload       // has said that it has too much to do; well, and gets nothing new for a moment
 	states
 )
 
-var stateNames = [states]string{"up", "down", "draining", "drained"}
+var stateNames = [states]string{"up", "down", "draining", "drained", "overloaded"}
 
 // String returns the name used in tables, logs and metrics.
 func (s State) String() string {

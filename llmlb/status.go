@@ -111,7 +111,7 @@ func (p *Pool) Status(now time.Time) PoolStatus {
 
 // status fills one row. Under the pool's lock.
 func (e *Endpoint) status(now time.Time, s *Settings) EndpointStatus {
-	state, reason, since := e.State()
+	state, reason, since := e.State(now)
 	if reason == "" {
 		reason = e.scrapeError
 	}

@@ -166,7 +166,7 @@ func TestEndpointThatCannotBeReached(t *testing.T) {
 				}
 			}
 			w.pool.Lock()
-			state, reason, _ := w.endpoint.State()
+			state, reason, _ := w.endpoint.State(time.Now())
 			w.pool.Unlock()
 			if state != llmlb.Down || reason != test.reason {
 				t.Errorf("the endpoint is %v for %q, want down for %q", state, reason, test.reason)

@@ -1,0 +1,35 @@
+package llmlb
+
+import (
+	"net/http"
+	"time"
+)
+
+// Kept is an answer that refused a Call: kept while the Call is tried elsewhere,
+// and given to the client when nobody has a better one.
+type Kept struct {
+	Outcome Outcome // Overloaded or EngineError
+	Status  int
+	Header  http.Header // Content-Type, and what else the client should see
+	Body    []byte
+
+	// RetryAfter is what the endpoint asked for, 0 for nothing.
+	RetryAfter time.Duration
+}
+
+// Keep keeps the answer of a failed attempt for the client. That an endpoint has
+// too much to do is better news than that one is broken, so it is not replaced
+// by that; of several overload answers the newest is kept with the shortest
+// Retry-After.
+func (c *Call) Keep(k *Kept) {
+	old := c.Kept
+	if old != nil && old.Outcome == Overloaded {
+		if k == nil || k.Outcome != Overloaded {
+			return
+		}
+		if old.RetryAfter > 0 && (k.RetryAfter == 0 || old.RetryAfter < k.RetryAfter) {
+			k.RetryAfter = old.RetryAfter
+		}
+	}
+	c.Kept = k
+}

@@ -1,0 +1,56 @@
+package llmlb
+
+import "time"
+
+// MaxRetryAfter bounds how long a server's own Retry-After keeps new work away.
+// What asks for more is held to it: a server that is well again should not stand
+// idle for a number somebody made up.
+const MaxRetryAfter = 30 * time.Second
+
+const (
+	// overloadFirst and overloadMost bound the pause after an overload answer
+	// without a Retry-After. It doubles while such answers go on.
+	overloadFirst = 250 * time.Millisecond
+	overloadMost  = 5 * time.Second
+)
+
+// overload is the state of an endpoint that has said it has too much to do. It
+// is well, and it gets no new work until the pause is over. Pure; under the
+// pool's lock.
+type overload struct {
+	until time.Time
+	pause time.Duration // the last one that was not the server's own
+}
+
+// said takes in an overload answer. retryAfter is what the server asked for, 0
+// when it asked for nothing. Deadlines add up to the latest.
+func (o *overload) said(now time.Time, retryAfter time.Duration) {
+	if retryAfter <= 0 {
+		if !now.Before(o.until) || o.pause == 0 {
+			// Of several answers in one pause only the first makes the next
+			// one longer: they were all sent before it.
+			o.pause = min(max(overloadFirst, 2*o.pause), overloadMost)
+		}
+		retryAfter = o.pause
+	}
+	if t := now.Add(min(retryAfter, MaxRetryAfter)); t.After(o.until) {
+		o.until = t
+	}
+}
+
+// served ends the doubling, not a pause that the server has asked for.
+func (o *overload) served() { o.pause = 0 }
+
+// Overloaded returns until when the endpoint takes no new work because it said
+// that it has too much to do; false when it takes some. Under the pool's lock.
+func (e *Endpoint) Overloaded(now time.Time) (until time.Time, _ bool) {
+	return e.overload.until, now.Before(e.overload.until)
+}
+
+// NoteOverload notes an overload answer of the endpoint, with its Retry-After, 0
+// for none.
+func (e *Endpoint) NoteOverload(now time.Time, retryAfter time.Duration) {
+	e.pool.mu.Lock()
+	e.overload.said(now, retryAfter)
+	e.pool.mu.Unlock()
+}
