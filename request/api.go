@@ -14,6 +14,19 @@ const (
 	Completions = "completions" // OpenAI completions
 )
 
+// The dialects whose prompt is not read. Their bodies are opaque, and tell no
+// more than the model, whether the answer streams, and how long it may get.
+const (
+	Responses      = "responses"       // OpenAI responses
+	Messages       = "messages"        // Anthropic messages
+	OllamaChat     = "ollama_chat"     // Ollama's own chat
+	OllamaGenerate = "ollama_generate" // Ollama's own completion
+	Generate       = "generate"        // TGI and SGLang
+	GenerateStream = "generate_stream" // TGI, always a stream
+	Completion     = "completion"      // llama.cpp's own completion
+	Root           = "root"            // TGI at "/": a stream if asked for
+)
+
 const (
 	// defaultMaxDepth is far over any real request and under the limit of
 	// every engine's own parser.
@@ -49,27 +62,56 @@ type Options struct {
 	MaxDepth int
 }
 
-// APIOf tells which dialect the body of a POST to a cleaned URL path is read
-// as, or "" when its body is not read. Engines serve the chat path with and
-// without the version; a bare /completions is llama.cpp's own dialect.
+// APIOf tells which dialect the body of a POST to a cleaned URL path is in, or
+// "" when the path has none that we know. Engines serve the chat path with and
+// without the version; a bare /completions is llama.cpp's own dialect. Of which
+// engine a dialect is that several speak, only the answer tells.
 func APIOf(path string) string {
 	switch path {
 	case "/v1/chat/completions", "/chat/completions":
 		return Chat
 	case "/v1/completions":
 		return Completions
+	case "/v1/responses":
+		return Responses
+	case "/v1/messages":
+		return Messages
+	case "/api/chat":
+		return OllamaChat
+	case "/api/generate":
+		return OllamaGenerate
+	case "/generate":
+		return Generate
+	case "/generate_stream":
+		return GenerateStream
+	case "/completion", "/completions":
+		return Completion
+	case "/":
+		return Root
 	}
 	return ""
 }
+
+// StreamsSSE reports whether a streamed answer in the dialect is made of
+// server-sent events. Ollama's own are lines of JSON; of "" nothing is known.
+func StreamsSSE(api string) bool {
+	return api != "" && api != OllamaChat && api != OllamaGenerate
+}
+
+// readsPrompt reports whether bodies in the dialect are understood.
+func readsPrompt(api string) bool { return api == Chat || api == Completions }
 
 // Read reads a body in the dialect that [APIOf] named. It neither keeps nor
 // changes the body, never panics, and gives equal answers for equal input.
 //
 // A body that is no JSON object, is broken, has something behind its end, or
-// comes in a dialect that is not read ("") is opaque: Features then hold API, Opaque, a Key
-// made of the first 4 KiB and InputTokens guessed from the size. A value of the
-// wrong type is not opaque; it counts as absent, since the engine answers for
-// it: a "model" that is no string gives Model "".
+// comes in a dialect whose prompt is not read is opaque: Features then hold API,
+// Opaque, a Key made of the first 4 KiB and InputTokens guessed from the size. A
+// whole object in a dialect that has a name fills Model, Stream and
+// MaxOutputTokens besides; where it says nothing, and where the body is broken,
+// Stream is what the dialect does by itself. A value of the wrong type is not
+// opaque; it counts as absent, since the engine answers for it: a "model" that
+// is no string gives Model "".
 //
 // The error is nil or a *[Refusal]. What is refused: an interpreted field that
 // appears twice however spelled (in unread dialects too), a "model" in another letter case, a steering
@@ -80,12 +122,14 @@ func Read(api string, body []byte, o *Options) (llmlb.Features, error) {
 		o = new(Options)
 	}
 	var r reading
-	understood, refusal := r.top(api, body, o)
+	whole, refusal := r.top(api, body, o)
 	if refusal != nil {
 		return llmlb.Features{}, refusal
 	}
-	if !understood {
-		return opaque(api, body, o), nil
+	if !whole || !readsPrompt(api) {
+		f := opaque(api, body, o)
+		r.native(&f, whole)
+		return f, nil
 	}
 
 	f := llmlb.Features{API: api}

@@ -63,6 +63,36 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
+// FuzzReadNative asks that a dialect whose prompt is not read changes nothing
+// about what is refused, where a body goes and what it is thought to cost.
+func FuzzReadNative(f *testing.F) {
+	for _, s := range seedBodies {
+		f.Add([]byte(s))
+	}
+	for _, c := range nativeBodies {
+		f.Add([]byte(c.body))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		want, wantErr := Read("", body, testOptions)
+		for _, api := range natives {
+			got, err := Read(api, body, testOptions)
+			if !reflect.DeepEqual(err, wantErr) {
+				t.Fatalf("%s: error %v, without a dialect %v", api, err, wantErr)
+			}
+			if err != nil {
+				continue
+			}
+			if got.MaxOutputTokens < 0 || got.MaxOutputTokens > maxCount || len(got.Model) > maxModel {
+				t.Fatalf("%s: out of bounds: %+v", api, got)
+			}
+			want.API, want.Model, want.Stream, want.MaxOutputTokens = api, got.Model, got.Stream, got.MaxOutputTokens
+			if !reflect.DeepEqual(got, want) {
+				t.Fatalf("%s\n got %+v\nwant %+v", api, got, want)
+			}
+		}
+	})
+}
+
 func checkShape(t *testing.T, f llmlb.Features) {
 	t.Helper()
 	switch {

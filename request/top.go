@@ -9,14 +9,14 @@ import (
 // reading is one body, and where its interpreted fields are.
 type reading struct {
 	scanner
-	at [fieldCount]span
+	at    [fieldCount]span
+	limit span // of a dialect whose prompt is not read: see limitIn
 }
 
-// top is the first pass. It tells whether the body was understood, or why it is
-// refused. What is refused does not depend on the dialect: every engine has its
-// native paths, and what steers it there has the same names.
-func (r *reading) top(api string, body []byte, o *Options) (understood bool, _ *Refusal) {
-	known := api == Chat || api == Completions
+// top is the first pass. It tells whether the body is a whole object, or why it
+// is refused. What is refused does not depend on the dialect: every engine has
+// its native paths, and what steers it there has the same names.
+func (r *reading) top(api string, body []byte, o *Options) (whole bool, _ *Refusal) {
 	if wide(body) {
 		return false, &Refusal{Reason: reasonEncoding}
 	}
@@ -44,7 +44,7 @@ func (r *reading) top(api string, body []byte, o *Options) (understood bool, _ *
 	var seen uint64
 	i = skipSpace(body, i+1)
 	if i < len(body) && body[i] == '}' {
-		return known && skipSpace(body, i+1) == len(body), nil
+		return skipSpace(body, i+1) == len(body), nil
 	}
 	for {
 		key := skipSpace(body, i)
@@ -53,7 +53,8 @@ func (r *reading) top(api string, body []byte, o *Options) (understood bool, _ *
 			return false, nil
 		}
 		i = skipSpace(body, i)
-		f, exact := lookup(body[key+1 : stringEnd(body, key+1)])
+		name := body[key+1 : stringEnd(body, key+1)]
+		f, exact := lookup(name)
 		if f != fieldNone {
 			null := i >= len(body) || body[i] == 'n'
 			if refusal := o.judge(f, exact, null, seen); refusal != nil {
@@ -68,6 +69,9 @@ func (r *reading) top(api string, body []byte, o *Options) (understood bool, _ *
 		if f != fieldNone && exact && body[i] != 'n' {
 			r.at[f] = span{i, end}
 		}
+		if f == fieldNone && limitIn(api, name) {
+			r.limit = span{i, end}
+		}
 		i = skipSpace(body, end)
 		if i >= len(body) {
 			return false, nil
@@ -76,7 +80,7 @@ func (r *reading) top(api string, body []byte, o *Options) (understood bool, _ *
 		case ',':
 			i++
 		case '}':
-			return known && skipSpace(body, i+1) == len(body), nil
+			return skipSpace(body, i+1) == len(body), nil
 		default:
 			return false, nil
 		}

@@ -1,134 +1,212 @@
 package transport
 
 import (
-	"context"
 	"errors"
 	"io"
-	"mime"
 	"net/http"
-	"strings"
 	"time"
 
+	"github.com/caddy-llmlb/caddy-llmlb/answer"
 	"github.com/caddy-llmlb/caddy-llmlb/llmlb"
+	"github.com/caddy-llmlb/caddy-llmlb/request"
 )
 
-// body is a response body that is read along. Reads pass through it unchanged;
-// its end, whichever way it comes, ends the attempt.
+// body is a response body that is read along. What the gate has held comes first;
+// then reads pass through it unchanged. Its end, whichever way it comes, ends the
+// attempt, and is a clean one only if the answer was whole.
 type body struct {
-	io.ReadCloser
-	attempt  *attempt
-	ctx      context.Context // the client's
-	observer observer        // nil when the answer is not one that we read
-	outcome  llmlb.Outcome   // by the status alone
-	stream   bool            // the observer reads events
-	ended    bool
+	attempt *attempt
+	rest    io.ReadCloser
+	ready   []byte        // to be given before anything else is read
+	pending error         // what ended rest, not yet acted upon
+	over    error         // what the reader is told when nothing is ready any more
+	last    byte          // the last one read
+	reader  answer.Reader // nil when the answer is not one that we read
+	outcome llmlb.Outcome // by the status alone
+	strip   *strip        // nil unless the client must not see the usage chunk
 }
+
+// strip takes the usage chunk out that was asked for in the client's place.
+type strip struct {
+	filter answer.UsageFilter
+	in     []byte
+	out    []byte
+}
+
+// stripMost is how much is read at once where something is taken out.
+const stripMost = 16 << 10
+
+// newBody puts what was held in front of what is still to come.
+func (a *attempt) newBody(rest io.ReadCloser, r answer.Reader, h held, o llmlb.Outcome) *body {
+	b := &body{attempt: a, rest: rest, ready: h.head, pending: h.err, reader: r, outcome: o}
+	if n := len(h.head); n > 0 {
+		b.last = h.head[n-1]
+	}
+	if a.call.StripUsage && b.stream() {
+		b.strip = &strip{in: make([]byte, stripMost)}
+		b.ready = b.strip.pass(h.head)
+	}
+	return b
+}
+
+func (s *strip) pass(p []byte) []byte {
+	s.out = s.filter.Filter(s.out[:0], p)
+	return s.out
+}
+
+func (b *body) stream() bool { return b.reader != nil && b.reader.Stream() }
 
 // Read passes on what the endpoint sent.
 func (b *body) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	if n > 0 && b.observer != nil {
-		b.observer.observe(p[:n])
-		if n := b.observer.told().tokens; b.stream && n > b.attempt.call.TokenEvents {
-			b.sawTokens(n, time.Now())
+	for {
+		switch {
+		case len(b.ready) > 0:
+			n := copy(p, b.ready)
+			b.ready = b.ready[n:]
+			return n, nil
+		case b.over != nil:
+			return 0, b.over
+		case b.pending != nil:
+			b.finish(b.pending)
+		case len(p) == 0:
+			return 0, nil
+		case b.strip != nil:
+			n, err := b.next(b.strip.in)
+			b.ready, b.pending = b.strip.pass(b.strip.in[:n]), err
+			if err != nil {
+				b.strip.out = b.strip.filter.Flush(b.ready)
+				b.ready = b.strip.out
+			}
+		default:
+			n, err := b.next(p)
+			if b.pending = err; n > 0 {
+				return n, nil
+			}
 		}
 	}
-	if err != nil {
-		b.end(err)
-	}
-	return n, err
 }
 
-// sawTokens notes that the stream now has so many events with a token.
-func (b *body) sawTokens(n int, now time.Time) {
-	c := b.attempt.call
-	if c.TokenEvents == 0 {
-		c.SawFirstToken(now)
+// next reads from the endpoint and takes in what came.
+func (b *body) next(p []byte) (int, error) {
+	a := b.attempt
+	a.reads()
+	n, err := b.rest.Read(p)
+	if n == 0 {
+		return 0, err
 	}
-	c.LastToken, c.TokenEvents = now, n
+	b.last = p[n-1]
+	if a.call.FirstByte.IsZero() {
+		a.sawByte(time.Now())
+	}
+	if b.reader != nil {
+		b.reader.Observe(p[:n])
+	}
+	if !b.stream() {
+		a.got()
+	} else if tokens := b.reader.Facts().Tokens; tokens > a.call.TokenEvents {
+		a.sawTokens(tokens, time.Now())
+	}
+	return n, err
 }
 
 // errGivenUp stands for a body that was closed before its end: nobody could
 // take it any more.
 var errGivenUp = errors.New("closed before the end")
 
+// errCut is the end of a stream that lacks its finish marker.
+var errCut = errors.New("the stream ended without its finish marker")
+
 // Close ends the attempt if reading has not.
 func (b *body) Close() error {
-	err := b.ReadCloser.Close()
-	b.end(errGivenUp)
-	return err
+	if b.over == nil {
+		b.finish(errGivenUp)
+	}
+	return b.rest.Close()
 }
 
-func (b *body) end(err error) {
-	if b.ended {
-		return
+// finish ends the attempt.
+func (b *body) finish(err error) {
+	a, now := b.attempt, time.Now()
+	var o llmlb.Outcome
+	o, b.over = b.verdict(err)
+	if b.reader != nil {
+		tell(a.call, b.reader.Facts())
 	}
-	b.ended = true
-	c := b.attempt.call
-	if b.observer != nil {
-		b.observer.told().tell(c)
+	if o == llmlb.Overloaded && b.outcome == llmlb.Served {
+		a.endpoint.NoteOverload(now, 0)
 	}
-	b.attempt.end(time.Now(), b.how(err))
+	if o == llmlb.Truncated {
+		a.logCut(b.over)
+		if a.t.ErrorEvent == on && b.stream() {
+			b.ready = b.cutEvent()
+		}
+	}
+	a.end(now, o)
 }
 
-// how tells the attempt's outcome from how its body ended. A status that says
-// more than the body is the outcome.
-func (b *body) how(err error) llmlb.Outcome {
-	switch {
+// verdict tells the attempt's outcome from how its body ended, and what the
+// reader is to be told of that. A status that says more than the body is the
+// outcome. What lacks its finish marker is given no clean end.
+func (b *body) verdict(err error) (llmlb.Outcome, error) {
+	a := b.attempt
+	switch whole := errors.Is(err, io.EOF); {
+	case whole && b.outcome != llmlb.Served:
+		return b.outcome, io.EOF
+	case whole && !b.stream():
+		return llmlb.Served, io.EOF
+	case whole:
+		return streamed(b.reader.Facts())
+	case a.client.Err() != nil, errors.Is(err, errGivenUp):
+		return llmlb.ClientGone, err
 	case b.outcome != llmlb.Served:
-		return b.outcome
-	case errors.Is(err, io.EOF):
-		return b.whole()
-	case b.ctx.Err() != nil, errors.Is(err, errGivenUp):
-		return llmlb.ClientGone
+		return b.outcome, err
 	}
-	return llmlb.Truncated
+	return llmlb.Truncated, err
 }
 
-// whole tells the outcome of a body that came to its proper end.
-func (b *body) whole() llmlb.Outcome {
-	stream, ok := b.observer.(*eventStream)
-	if !ok {
-		return llmlb.Served
-	}
-	switch f := stream.told(); {
-	case f.overloaded && f.failed:
-		return llmlb.Overloaded
-	case f.failed:
-		return llmlb.EngineError
-	case f.finished || f.done:
-		return llmlb.Served
-	}
-	return llmlb.Truncated
-}
-
-// outcomeOf tells what a status says about the endpoint. That a client sent
-// nonsense says nothing about it.
-func outcomeOf(status int) llmlb.Outcome {
+// streamed tells the outcome of a stream that came to an end of its own.
+func streamed(f *answer.Facts) (llmlb.Outcome, error) {
 	switch {
-	case overloadStatus(status):
-		return llmlb.Overloaded
-	case status >= http.StatusInternalServerError:
-		return llmlb.EngineError
+	case f.Failed && f.Overloaded:
+		return llmlb.Overloaded, io.EOF
+	case f.Failed:
+		return llmlb.EngineError, io.EOF
+	case f.Whole():
+		return llmlb.Served, io.EOF
 	}
-	return llmlb.Served
+	return llmlb.Truncated, errCut
 }
 
-// observerFor chooses how to read the answer along, nil for not at all: what is
-// compressed in spite of what we asked for, an error, or not a dialect we know.
-func (a *attempt) observerFor(resp *http.Response) observer {
-	if !a.observed || resp.StatusCode != http.StatusOK {
-		return nil
+// cutEvent tells the client in its own dialect why there is no more. The stream
+// may have been cut within a line, which is ended first.
+func (b *body) cutEvent() []byte {
+	p := answer.Problem{
+		Status: http.StatusBadGateway, Type: "server_error", Code: "stream_cut",
+		Message: "The inference server ended the stream before the answer was complete.",
 	}
-	if e := resp.Header.Get("Content-Encoding"); e != "" && !strings.EqualFold(e, "identity") {
-		return nil
+	if errors.Is(b.over, errStalled) {
+		p.Code, p.Message = "stream_stalled", "The inference server sent no token for too long."
 	}
-	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
-	switch kind {
-	case "text/event-stream":
-		return newEventStream()
-	case "application/json":
-		return newWholeJSON()
+	api := b.attempt.call.API
+	var event []byte
+	if b.last != '\n' {
+		event = append(event, '\n')
 	}
-	return nil
+	if request.StreamsSSE(api) {
+		event = append(event, '\n')
+	}
+	return append(event, answer.ErrorEvent(api, p)...)
+}
+
+// tell writes the usage into the Call.
+func tell(c *llmlb.Call, f *answer.Facts) {
+	if f.Prompt >= 0 {
+		c.PromptTokens = f.Prompt
+	}
+	if f.Cached >= 0 {
+		c.CachedTokens = f.Cached
+	}
+	if f.Output >= 0 {
+		c.OutputTokens = f.Output
+	}
 }

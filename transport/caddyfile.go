@@ -1,39 +1,106 @@
 package transport
 
 import (
+	"slices"
 	"strings"
+	"time"
 
+	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
 )
 
 // OptionNames returns the names of our own options, for messages.
-func OptionNames() []string { return []string{"headers"} }
+func OptionNames() []string {
+	return []string{"error_event", "failover", "first_token", "headers", "stall_timeout"}
+}
 
 // Option reads the option line that d stands on, if it is one of ours. It
 // leaves d alone and returns false otherwise.
 func (t *Transport) Option(d *caddyfile.Dispenser) (known bool, err error) {
-	if d.Val() != "headers" {
+	switch d.Val() {
+	case "headers":
+		err = word(d, &t.Headers, on, off)
+	case "error_event":
+		err = word(d, &t.ErrorEvent, on, off)
+	case "failover":
+		err = word(d, &t.Failover, noToken, unsent, off)
+	case "stall_timeout":
+		err = duration(d, d.Val(), &t.StallTimeout)
+	case "first_token":
+		err = t.firstToken(d)
+	default:
 		return false, nil
 	}
+	if err == nil && d.NextArg() {
+		err = d.ArgErr()
+	}
+	return true, err
+}
+
+// firstToken reads "off", or the least and the most time.
+func (t *Transport) firstToken(d *caddyfile.Dispenser) error {
+	peek := *d
+	if peek.NextArg() && peek.Val() == off {
+		d.NextArg()
+		t.FirstToken = off
+		return nil
+	}
+	if err := duration(d, "first_token", &t.FirstTokenMin); err != nil {
+		return err
+	}
+	if err := duration(d, "first_token", &t.FirstTokenMax); err != nil {
+		return err
+	}
+	if t.FirstTokenMin > t.FirstTokenMax {
+		return d.Errf("first_token: the least time, %v, is longer than the most, %v",
+			time.Duration(t.FirstTokenMin), time.Duration(t.FirstTokenMax))
+	}
+	return nil
+}
+
+// word reads an argument that is one of a few.
+func word(d *caddyfile.Dispenser, to *string, have ...string) error {
+	option := d.Val()
 	if !d.NextArg() {
-		return true, d.ArgErr()
+		return d.ArgErr()
 	}
-	if v := d.Val(); v != on && v != off {
-		return true, d.Errf("headers: '%s' is neither 'on' nor 'off'", v)
+	v := d.Val()
+	if !slices.Contains(have, v) {
+		if len(have) == 2 {
+			return d.Errf("%s: '%s' is neither '%s' nor '%s'", option, v, have[0], have[1])
+		}
+		return d.Errf("%s: '%s' is unknown; have %s", option, v, strings.Join(have, ", "))
 	}
-	t.Headers = d.Val()
-	if d.NextArg() {
-		return true, d.ArgErr()
+	*to = v
+	return nil
+}
+
+// duration reads an argument that is a time.
+func duration(d *caddyfile.Dispenser, option string, to *caddy.Duration) error {
+	if !d.NextArg() {
+		return d.ArgErr()
 	}
-	return true, nil
+	v, err := caddy.ParseDuration(d.Val())
+	if err != nil {
+		return d.Errf("%s: parsing '%s': want a duration such as 5s", option, d.Val())
+	}
+	if v < shortest || v > longest {
+		return d.Errf("%s: %v is out of range; have %v to %v", option, v, shortest, longest)
+	}
+	*to = caddy.Duration(v)
+	return nil
 }
 
 // UnmarshalCaddyfile reads a block whose first token, the module's name, may be
 // any word:
 //
 //	llm {
-//		headers on|off
+//		first_token   off | <min> <max>
+//		failover      no_token|unsent|off
+//		stall_timeout <duration>
+//		error_event   on|off
+//		headers       on|off
 //		<any option of transport http>
 //	}
 func (t *Transport) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {

@@ -71,7 +71,7 @@ func TestBlockMistakes(t *testing.T) {
 		{"headers maybe", "headers: 'maybe' is neither"},
 		{"headers on off", "wrong argument count"},
 		{"read_bufer 8KiB", "unrecognized subdirective read_bufer"},
-		{"read_bufer 8KiB", "have headers and the options of 'transport http'"},
+		{"read_bufer 8KiB", "headers, stall_timeout and the options of 'transport http'"},
 		{"dial_timeout soon", "bad timeout value 'soon'"},
 	} {
 		var tr Transport

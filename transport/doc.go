@@ -9,14 +9,17 @@
 //
 // # What it does
 //
-// It tells the endpoint whether it could be reached, counts how the attempt
-// ended, and gives the Lease back when the answer's last byte was read. It reads
-// the answer along as it is copied, for the first token, usage and the finish
-// marker; that never changes, delays or reorders a byte and keeps a fixed few
-// hundred bytes per stream. It sends a request again, once and to the same
-// endpoint, when the kept-alive connection it went out on turns out to have
-// been closed before (see stale.go). With orca on it asks the engine for its load
-// in the answer's head, and keeps that from the client (see orca.go).
+// It holds an answer until it has shown a first token (gate.go), and has the
+// proxy try another endpoint when it does not (failover.go); after that token
+// nothing is tried again. A watchdog gives up what nothing is to be hoped of
+// (attempt.go). It reads the answer along as it is copied (package answer), for
+// tokens, usage and the finish marker; that never changes, delays or reorders a
+// byte, and a stream without its finish marker is not given a clean end
+// (body.go). It tells the endpoint how the attempt ended and gives the Lease
+// back. It sends a request again, once and to the same endpoint, when the
+// kept-alive connection it went out on turns out to have been closed before
+// (stale.go). With orca on it asks the engine for its load in the answer's head,
+// and keeps that from the client (orca.go).
 //
 // # What survives a reload
 //

@@ -8,7 +8,9 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
+	"go.uber.org/zap"
+
+	"github.com/caddy-llmlb/caddy-llmlb/llmlb"
 )
 
 // attemptError is a failed attempt that must not be repeated. It hides what it
@@ -26,25 +28,6 @@ func (e *attemptError) Timeout() bool { return e.timeout }
 
 // Temporary completes net.Error, which is what reverse_proxy looks for.
 func (e *attemptError) Temporary() bool { return false }
-
-// broken describes an attempt that failed after the request may have been read.
-func broken(err error) error {
-	var ne net.Error
-	return &attemptError{
-		text:    "waiting for the answer: " + err.Error(),
-		timeout: errors.As(err, &ne) && ne.Timeout(),
-	}
-}
-
-// unsent makes err one that reverse_proxy may retry whatever the method: no
-// connection was made, so nobody can have read the request. Dial errors are
-// that already; a failed TLS handshake is not.
-func unsent(err error) error {
-	if _, ok := errors.AsType[reverseproxy.DialError](err); ok {
-		return err
-	}
-	return reverseproxy.NewDialError(errors.New("connecting: " + err.Error()))
-}
 
 // reason puts into a few words for the operator's table why an endpoint could
 // not be reached. The address is in the table already.
@@ -79,4 +62,21 @@ func reason(err error) string {
 		return "TLS handshake failed"
 	}
 	return "cannot connect"
+}
+
+// logFailure tells the operator of an attempt that the client will hear nothing
+// of when another takes its place.
+func (a *attempt) logFailure(f *failure, again bool) {
+	if c := a.t.logger.Check(zap.InfoLevel, "attempt failed"); c != nil {
+		c.Write(zap.String("endpoint", a.endpoint.Name()), zap.Stringer("outcome", f.outcome),
+			zap.Int("attempt", a.call.Attempts), zap.Bool("another_may_follow", again), zap.Error(f.err))
+	}
+}
+
+// logCut tells of an answer that broke off after the client had some of it.
+func (a *attempt) logCut(err error) {
+	if c := a.t.logger.Check(zap.WarnLevel, "answer cut off"); c != nil {
+		c.Write(zap.String("endpoint", a.endpoint.Name()), zap.Stringer("outcome", llmlb.Truncated),
+			zap.Int("tokens", a.call.TokenEvents), zap.Error(err))
+	}
 }

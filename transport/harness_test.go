@@ -110,8 +110,8 @@ func (w *world) calm() {
 	}
 }
 
-// answer is an HTTP/1.1 response with a body of known length.
-func answer(body string) string {
+// response is an HTTP/1.1 response with a body of known length.
+func response(body string) string {
 	var b strings.Builder
 	resp := &http.Response{
 		StatusCode: 200, ProtoMajor: 1, ProtoMinor: 1, ContentLength: int64(len(body)),

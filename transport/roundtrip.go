@@ -2,71 +2,62 @@ package transport
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
 	"io"
 	"net/http"
-	"strconv"
+	"strings"
 	"time"
 
-	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
+	"github.com/caddy-llmlb/caddy-llmlb/answer"
 	"github.com/caddy-llmlb/caddy-llmlb/llmlb"
+	"github.com/caddy-llmlb/caddy-llmlb/request"
 )
 
-// attempt is one try of a Call at an endpoint.
-type attempt struct {
-	t        *Transport
-	call     *llmlb.Call
-	endpoint *llmlb.Endpoint
-	observed bool // the answer is one of those we can read
-	orca     bool // the engine may tell its load in the answer's head
-	due      *time.Timer
-}
-
-// RoundTrip sends the request to the endpoint that the selection policy chose.
+// RoundTrip makes one attempt at the endpoint that the selection policy chose,
+// and returns its answer once that has shown to be one.
 //
 // Errors are of three kinds: the client's own context error when it left; a
-// DialError when nobody can have read the request, so that reverse_proxy may
-// choose again; anything else is final.
+// DialError when another attempt may follow, on which reverse_proxy chooses
+// again; anything else is final.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	call := llmlb.CallOf(req.Context())
 	if call == nil {
 		return t.HTTPTransport.RoundTrip(req)
 	}
-	a := &attempt{t: t, call: call, endpoint: endpointOf(call, req)}
-	if a.endpoint == nil {
+	endpoint := endpointOf(call, req)
+	if endpoint == nil {
 		return t.HTTPTransport.RoundTrip(req)
 	}
 	forget(call)
+	a := t.newAttempt(call, endpoint, req)
 	a.note(req)
-	a.observed = call.API != "" && req.Method == http.MethodPost
-	a.orca = call.Settings != nil && call.Settings.ORCA
 	a.expect()
 
 	// The request belongs to the proxy loop, which may use it again.
-	req = req.Clone(req.Context())
+	req = req.Clone(a.context())
 	if a.observed {
 		// Explicit, or net/http would ask for gzip by itself.
 		req.Header["Accept-Encoding"] = []string{"identity"}
 	}
 	a.askLoad(req)
+	a.watch()
 	resp, err := a.send(req)
 	if err != nil {
 		return nil, err
 	}
-	// The first-token gate has its place here: it holds resp back until its body
-	// has shown a first event.
-	a.answered(req, resp)
-	return resp, nil
+	return a.receive(req, resp)
 }
 
 // forget makes the Call ready for another attempt: what the answer of the one
 // before has told was that answer's.
 func forget(c *llmlb.Call) {
 	c.Status = 0
-	c.FirstToken, c.LastToken, c.TokenEvents = time.Time{}, time.Time{}, 0
+	c.FirstByte, c.FirstToken, c.LastToken, c.TokenEvents = time.Time{}, time.Time{}, time.Time{}, 0
 	c.PromptTokens, c.CachedTokens, c.OutputTokens = llmlb.Unknown, llmlb.Unknown, llmlb.Unknown
 }
 
@@ -111,17 +102,12 @@ func (a *attempt) send(req *http.Request) (*http.Response, error) {
 		a.endpoint.Reached(now)
 		return resp, nil
 	}
-	if gone := req.Context().Err(); gone != nil {
-		a.end(now, llmlb.ClientGone)
-		return nil, gone
-	}
-	a.call.Exclude(a.endpoint)
-	a.end(now, llmlb.Unreachable)
-	if why := w.why(); why != nil && !w.got.Load() {
+	connected := w.got.Load()
+	if why := w.why(); why != nil && !connected && a.client.Err() == nil {
 		a.endpoint.NotReached(now, reason(why))
-		return nil, unsent(err)
 	}
-	return nil, broken(err)
+	f := a.unanswered(req.Context(), err, connected)
+	return nil, a.fail(f, a.replaceable(f.outcome))
 }
 
 func (a *attempt) try(req *http.Request, fresh bool) (*http.Response, *watch, error) {
@@ -134,24 +120,6 @@ func (a *attempt) try(req *http.Request, fresh bool) (*http.Response, *watch, er
 	a.t.SetScheme(req)
 	resp, err := a.t.fresh.RoundTrip(req)
 	return resp, w, err
-}
-
-// expect moves the Lease to decode when the first token is due by prediction, for
-// answers that do not show it: those that come whole, and streams in dialects we
-// do not read.
-func (a *attempt) expect() {
-	c := a.call
-	if c.Lease != nil && c.Generates() && !(a.observed && c.Stream) {
-		a.due = time.AfterFunc(c.Decision.Predicted, c.Lease.FirstToken)
-	}
-}
-
-// end gives the Lease back.
-func (a *attempt) end(now time.Time, o llmlb.Outcome) {
-	if a.due != nil {
-		a.due.Stop()
-	}
-	a.call.EndAttempt(now, o)
 }
 
 // keepReplayOut makes sure that net/http sends the request at most once. It
@@ -180,51 +148,97 @@ func (a *attempt) rearm(req *http.Request) bool {
 	return true
 }
 
-// The headers that tell the client how its request was placed.
-const (
-	headerEndpoint = "X-LLM-Endpoint"
-	headerDecision = "X-LLM-Decision"
-	headerMatched  = "X-LLM-Matched-Tokens"
-	headerAttempts = "X-LLM-Attempts"
-)
-
-// answered takes in the response's head and puts itself behind its body.
-func (a *attempt) answered(req *http.Request, resp *http.Response) {
+// receive takes in the response's head, and its body until it is known whether
+// this answer is the one for the client.
+func (a *attempt) receive(req *http.Request, resp *http.Response) (*http.Response, error) {
 	c := a.call
 	c.Status = resp.StatusCode
 	a.hearLoad(resp.Header)
-	if a.t.Headers != off {
-		resp.Header.Set(headerEndpoint, a.endpoint.Name())
-		if c.Lease != nil {
-			resp.Header.Set(headerDecision, c.Decision.Reason.String())
-			resp.Header.Set(headerMatched, strconv.Itoa(c.Decision.Matched))
-		}
-		resp.Header.Set(headerAttempts, strconv.Itoa(c.Attempts))
-	}
-	outcome := outcomeOf(resp.StatusCode)
-	if outcome != llmlb.Served {
-		c.Exclude(a.endpoint) // if reverse_proxy is set to retry such answers
-	}
 	if resp.StatusCode == http.StatusSwitchingProtocols || resp.Body == nil {
-		return // the connection is the client's now
+		a.decisionHeaders(resp.Header)
+		return resp, nil // the connection is the client's now
 	}
-	b := &body{ReadCloser: resp.Body, attempt: a, ctx: req.Context(), outcome: outcome, observer: a.observerFor(resp)}
-	_, b.stream = b.observer.(*eventStream)
-	resp.Body = b
+	if o := a.outcomeOf(resp.StatusCode); o != llmlb.Served {
+		if c.Answering && a.replaceable(o) {
+			f := &failure{outcome: o, err: fmt.Errorf("the server answered %d", resp.StatusCode)}
+			f.answer = a.keep(resp, o)
+			return nil, a.fail(f, true)
+		}
+		a.strike(o, &llmlb.Kept{RetryAfter: retryAfter(resp.Header, time.Now())})
+		return a.pass(resp, nil, held{}, o), nil
+	}
+	r := a.readerFor(resp)
+	if r == nil || !a.gated() {
+		return a.pass(resp, r, held{}, llmlb.Served), nil
+	}
+	h, err := a.hold(resp, r)
+	if err == nil {
+		return a.pass(resp, r, h, llmlb.Served), nil
+	}
+	if errors.Is(err, errInBand) {
+		return a.failedInBand(resp, h, r.Facts())
+	}
+	_ = resp.Body.Close()
+	f := a.unanswered(req.Context(), err, true)
+	return nil, a.fail(f, a.replaceable(f.outcome))
 }
 
-// note makes the choice known to placeholders before the answer comes, so that
-// header_down can use them.
-func (a *attempt) note(req *http.Request) {
-	repl, ok := req.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
-	if !ok {
-		return
+// failedInBand is for an answer whose first word is that there will be none.
+func (a *attempt) failedInBand(resp *http.Response, h held, facts *answer.Facts) (*http.Response, error) {
+	k := a.inBand(resp, h, facts)
+	if a.call.Answering && a.replaceable(k.Outcome) {
+		return nil, a.fail(&failure{outcome: k.Outcome, err: errInBand, answer: k}, true)
 	}
+	a.strike(k.Outcome, k)
+	return a.pass(respond(resp, k), nil, held{}, k.Outcome), nil
+}
+
+// pass gives the answer to the client, and puts itself behind its body.
+func (a *attempt) pass(resp *http.Response, r answer.Reader, h held, o llmlb.Outcome) *http.Response {
+	a.flow()
+	a.decisionHeaders(resp.Header)
+	if o == llmlb.Overloaded && resp.Header.Get("Retry-After") == "" {
+		a.sayWhen(resp.Header)
+	}
+	b := a.newBody(resp.Body, r, h, o)
+	if b.strip != nil {
+		resp.Header.Del("Content-Length")
+		resp.ContentLength = -1
+	}
+	resp.Body = b
+	return resp
+}
+
+// outcomeOf tells what a status says about the endpoint. That a client sent
+// nonsense says nothing about it, whatever the engine answers to it: llama.cpp
+// answers 500.
+func (a *attempt) outcomeOf(status int) llmlb.Outcome {
 	c := a.call
-	repl.Set("llm.endpoint", a.endpoint.Name())
-	repl.Set("llm.attempts", c.Attempts)
-	if c.Lease != nil {
-		repl.Set("llm.decision", c.Decision.Reason.String())
-		repl.Set("llm.matched_tokens", c.Decision.Matched)
+	switch {
+	case overloadStatus(status):
+		return llmlb.Overloaded
+	case status < http.StatusInternalServerError:
+		return llmlb.Served
+	case c.Opaque && (c.API == request.Chat || c.API == request.Completions):
+		return llmlb.Served
 	}
+	return llmlb.EngineError
+}
+
+// overloadStatus reports whether an HTTP status says "too much to do" rather
+// than "broken". 529 is Anthropic's and Dynamo's.
+func overloadStatus(status int) bool {
+	return status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable || status == 529
+}
+
+// readerFor chooses how to read the answer along, nil for not at all: what is
+// compressed in spite of what we asked for, an error, or not a dialect we know.
+func (a *attempt) readerFor(resp *http.Response) answer.Reader {
+	if !a.observed || resp.StatusCode != http.StatusOK {
+		return nil
+	}
+	if e := resp.Header.Get("Content-Encoding"); e != "" && !strings.EqualFold(e, "identity") {
+		return nil
+	}
+	return answer.New(a.call.API, resp.Header.Get("Content-Type"))
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/caddy-llmlb/caddy-llmlb/llmlb"
 )
 
-var wholeAnswer = answer(events(role, hello, stop, "[DONE]"))
+var wholeAnswer = response(events(role, hello, stop, "[DONE]"))
 
 // wire is a network in memory, on which time is the test's. serve runs once per
 // connection; number counts connections from 1.
@@ -75,7 +75,7 @@ func TestRequestOnDyingConnectionIsRepeatedOnlyAtOnce(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				tr := provisioned(t, `{}`)
+				tr := provisioned(t, `{"failover":"unsent"}`)
 				var generated atomic.Int32
 				w := newWorld(t, tr, "10.0.0.1:8000")
 				onWire(tr, &wire{serve: func(conn net.Conn, n int) {
@@ -121,7 +121,7 @@ func TestRequestOnDyingConnectionIsRepeatedOnlyAtOnce(t *testing.T) {
 					if _, dial := errors.AsType[reverseproxy.DialError](err); dial {
 						t.Errorf("%v would be retried by the proxy", err)
 					}
-					if c.Outcome != llmlb.Unreachable {
+					if c.Outcome != llmlb.EngineError {
 						t.Errorf("the outcome is %v", c.Outcome)
 					}
 				}

@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"slices"
@@ -30,6 +31,32 @@ type Transport struct {
 	// and X-LLM-Attempts are added to responses: "on" or "off". They name
 	// endpoints and never tell addresses. Default: on.
 	Headers string `json:"headers,omitempty"`
+
+	// FirstToken is "off" to pass the head of every answer on at once, which
+	// gives up failover after it. Otherwise the answer is held until it shows a
+	// first token, finish marker or error. Default: "on".
+	FirstToken string `json:"first_token,omitempty"`
+
+	// How long a stream may take to its first token: four times what is
+	// predicted, but at least FirstTokenMin and at most FirstTokenMax. A server
+	// that works on others meanwhile and has a queue gets up to FirstTokenMax.
+	// Answers that come whole have no such limit. Defaults: 5s and 120s.
+	FirstTokenMin caddy.Duration `json:"first_token_min,omitempty"`
+	FirstTokenMax caddy.Duration `json:"first_token_max,omitempty"`
+
+	// Failover is when another server may be tried: "no_token", until a first
+	// token was handed to the client; "unsent", only where the server cannot
+	// have read the request or says that it has too much to do; "off", never.
+	// How often is lb_retries' to say. Default: "no_token".
+	Failover string `json:"failover,omitempty"`
+
+	// StallTimeout is how long a stream may bring no token after its first; twice
+	// that while the engine works on others and has a queue. Default: 600s.
+	StallTimeout caddy.Duration `json:"stall_timeout,omitempty"`
+
+	// ErrorEvent is "on" to tell clients of a stream that was cut with an error
+	// event in its dialect, before it is aborted. Default: "off".
+	ErrorEvent string `json:"error_event,omitempty"`
 
 	// fresh never reuses a connection. It is nil when the upstream is not
 	// spoken to in HTTP/1.
@@ -79,10 +106,52 @@ func (t *Transport) Provision(ctx caddy.Context) error {
 
 // Validate checks what can be wrong in a JSON config too.
 func (t *Transport) Validate() error {
-	if t.Headers != "" && t.Headers != on && t.Headers != off {
-		return fmt.Errorf("headers: %q is neither 'on' nor 'off'", t.Headers)
+	for _, o := range []struct{ name, value string }{
+		{"headers", t.Headers}, {"first_token", t.FirstToken}, {"error_event", t.ErrorEvent},
+	} {
+		if o.value != "" && o.value != on && o.value != off {
+			return fmt.Errorf("%s: %q is neither 'on' nor 'off'", o.name, o.value)
+		}
+	}
+	if f := t.Failover; f != "" && f != noToken && f != unsent && f != off {
+		return fmt.Errorf("failover: %q is unknown; have %s, %s, %s", f, noToken, unsent, off)
+	}
+	for _, o := range []struct {
+		name  string
+		value caddy.Duration
+	}{
+		{"first_token_min", t.FirstTokenMin}, {"first_token_max", t.FirstTokenMax}, {"stall_timeout", t.StallTimeout},
+	} {
+		if d := time.Duration(o.value); o.value != 0 && (d < shortest || d > longest) {
+			return fmt.Errorf("%s: %v is out of range; have %v to %v", o.name, d, shortest, longest)
+		}
+	}
+	if least, most := t.firstTokenMin(), t.firstTokenMax(); least > most {
+		return fmt.Errorf("first_token: the least time, %v, is longer than the most, %v", least, most)
 	}
 	return nil
+}
+
+// Defaults and bounds of the times.
+const (
+	defaultFirstTokenMin = 5 * time.Second
+	defaultFirstTokenMax = 120 * time.Second
+	defaultStallTimeout  = 600 * time.Second
+
+	shortest = 10 * time.Millisecond
+	longest  = 24 * time.Hour
+)
+
+func (t *Transport) firstTokenMin() time.Duration {
+	return cmp.Or(time.Duration(t.FirstTokenMin), min(defaultFirstTokenMin, t.firstTokenMax()))
+}
+
+func (t *Transport) firstTokenMax() time.Duration {
+	return cmp.Or(time.Duration(t.FirstTokenMax), max(defaultFirstTokenMax, time.Duration(t.FirstTokenMin)))
+}
+
+func (t *Transport) stallTimeout() time.Duration {
+	return cmp.Or(time.Duration(t.StallTimeout), defaultStallTimeout)
 }
 
 // withoutReuse returns a transport that makes a new HTTP/1 connection for each

@@ -1,0 +1,71 @@
+package answer
+
+import (
+	"mime"
+
+	"github.com/caddy-llmlb/caddy-llmlb/request"
+)
+
+// Reader reads an answer along. Its bytes may come in pieces cut anywhere: what
+// it notes depends on the bytes alone. It neither keeps nor changes them.
+type Reader interface {
+	// Observe takes in the next piece.
+	Observe(b []byte)
+
+	// Facts is what all pieces so far have told. It is the same value each time,
+	// and changes with the next Observe.
+	Facts() *Facts
+
+	// Stream reports whether the answer comes in events, rather than whole.
+	Stream() bool
+}
+
+// The media types of answers.
+const (
+	typeEvents = "text/event-stream"
+	typeLines  = "application/x-ndjson"
+	typeWhole  = "application/json"
+)
+
+// New returns a reader for an answer of the API (one of package request's
+// constants) with the given Content-Type header, nil when it is not one that we
+// read.
+func New(api, contentType string) Reader {
+	under := grammarOf(api)
+	if under == nil {
+		return nil
+	}
+	kind, _, _ := mime.ParseMediaType(contentType)
+	switch {
+	case kind == typeWhole:
+		return newWhole(under)
+	case kind == typeLines && inLines(api):
+		return newLines(under)
+	case kind == typeEvents && !inLines(api):
+		return newEvents(under)
+	}
+	return nil
+}
+
+func grammarOf(api string) grammar {
+	switch api {
+	case request.Chat, request.Completions:
+		return openAI
+	case request.Responses:
+		return responses
+	case request.Messages:
+		return anthropic
+	case request.OllamaChat, request.OllamaGenerate:
+		return ollama
+	case request.Generate, request.GenerateStream, request.Root:
+		return generate
+	case request.Completion:
+		return llamaCPP
+	}
+	return nil
+}
+
+// inLines reports whether the API's streams are lines, not events.
+func inLines(api string) bool {
+	return api == request.OllamaChat || api == request.OllamaGenerate
+}

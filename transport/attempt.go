@@ -1,0 +1,219 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/caddy-llmlb/caddy-llmlb/llmlb"
+)
+
+// attempt is one try of a Call at an endpoint. It has a context of its own, so
+// that it can be given up while the client still waits, and one timer, which
+// looks after it until its answer has ended.
+type attempt struct {
+	t        *Transport
+	call     *llmlb.Call
+	endpoint *llmlb.Endpoint
+	client   context.Context // ends when the client leaves
+	cancel   context.CancelCauseFunc
+
+	observed bool // its answer may be one that we can read
+	orca     bool // the engine may tell its load in the answer's head
+
+	begun    time.Time
+	deadline time.Duration // first-token deadline, from begun; 0 for none
+	lost     <-chan struct{}
+	due      *time.Timer // moves the Lease on; see expect
+	watchdog *time.Timer
+
+	phase   atomic.Uint32
+	waiting atomic.Int64 // since when the reader waits for more, Unix nanoseconds; 0 while it does not
+}
+
+// The phases of an attempt, as its watchdog sees them.
+const (
+	phaseSilent  uint32 = iota // nothing that counts has come
+	phaseFlowing               // an answer is coming
+	phaseOver
+)
+
+// Why the watchdog gives an attempt up.
+var (
+	errNoToken = errors.New("no first token came in time")
+	errStalled = errors.New("the stream stood still")
+	errLost    = errors.New("the server stopped answering")
+	errEnded   = errors.New("the attempt is over")
+)
+
+func (t *Transport) newAttempt(c *llmlb.Call, e *llmlb.Endpoint, req *http.Request) *attempt {
+	a := &attempt{t: t, call: c, endpoint: e, client: req.Context(), begun: time.Now()}
+	a.observed = c.API != "" && req.Method == http.MethodPost
+	a.orca = c.Settings != nil && c.Settings.ORCA
+	return a
+}
+
+// context returns the attempt's own.
+func (a *attempt) context() context.Context {
+	var ctx context.Context
+	ctx, a.cancel = context.WithCancelCause(a.client)
+	return ctx
+}
+
+// gated reports whether the answer is held until it has shown a first token.
+func (a *attempt) gated() bool { return a.observed && a.t.FirstToken != off }
+
+// lookEvery is how often it is looked whether the endpoint is still there, for
+// those that have no deadline.
+const lookEvery = time.Second
+
+// watch starts the watchdog.
+func (a *attempt) watch() {
+	if !a.call.Generates() {
+		return
+	}
+	a.lost = a.endpoint.Lost()
+	if a.gated() && a.call.Stream {
+		a.deadline = a.t.firstTokenWithin(a.call.Decision.Predicted)
+	}
+	// Made first and started then, so that look finds it.
+	a.watchdog = time.AfterFunc(time.Hour, a.look)
+	a.watchdog.Reset(a.firstLook())
+}
+
+func (a *attempt) firstLook() time.Duration {
+	if a.deadline > 0 {
+		return min(a.deadline, lookEvery)
+	}
+	return lookEvery
+}
+
+// look gives the attempt up if nothing is to be hoped of it, and else comes back
+// when there may be.
+func (a *attempt) look() {
+	if a.client.Err() != nil {
+		return // whoever serves the request is ending it
+	}
+	now := time.Now()
+	var next time.Duration
+	var why error
+	switch a.phase.Load() {
+	case phaseSilent:
+		next, why = a.lookSilent(now)
+	case phaseFlowing:
+		next, why = a.lookFlowing(now)
+	default:
+		return
+	}
+	if why != nil {
+		a.cancel(why)
+		return
+	}
+	a.watchdog.Reset(next)
+}
+
+// lookSilent waits for the first token: to its deadline, if it has one, and
+// beyond while the endpoint works on others and this call may stand in its queue.
+// What cannot show a first token waits until the endpoint is known to be gone.
+func (a *attempt) lookSilent(now time.Time) (next time.Duration, why error) {
+	select {
+	case <-a.lost:
+		return 0, errLost
+	default:
+	}
+	if a.deadline == 0 {
+		return lookEvery, nil
+	}
+	waited := now.Sub(a.begun)
+	if waited >= a.deadline {
+		most := a.t.firstTokenMax()
+		if waited >= most || !a.endpoint.Queued(now.Add(-a.t.firstTokenMin()), now, a.call.Settings) {
+			return 0, errNoToken
+		}
+		a.deadline = min(waited+a.t.firstTokenMin(), most)
+	}
+	return min(a.deadline-waited, lookEvery), nil
+}
+
+// lookFlowing waits for the next token. While the client does not take what
+// there is nobody waits. A sequence that the engine has set aside for others has
+// twice the time, and one at an endpoint that is down has little.
+func (a *attempt) lookFlowing(now time.Time) (next time.Duration, why error) {
+	limit, every := a.t.stallTimeout(), a.t.firstTokenMin()
+	since := a.waiting.Load()
+	if since == 0 {
+		return min(limit, every), nil
+	}
+	from := time.Unix(0, since)
+	quiet := now.Sub(from)
+	if quiet >= every && a.down(now) {
+		return 0, errLost
+	}
+	if quiet >= limit && a.endpoint.Queued(from, now, a.call.Settings) {
+		limit *= 2
+	}
+	if quiet >= limit {
+		return 0, errStalled
+	}
+	return min(limit-quiet, max(every-quiet, lookEvery)), nil
+}
+
+// down reports whether the endpoint has stopped answering since the attempt
+// began, and does not answer now.
+func (a *attempt) down(now time.Time) bool {
+	select {
+	case <-a.lost:
+	default:
+		return false
+	}
+	pool := a.endpoint.Pool()
+	pool.Lock()
+	defer pool.Unlock()
+	return a.endpoint.Down(now)
+}
+
+// flow tells the watchdog that the answer is coming.
+func (a *attempt) flow() {
+	if a.phase.Swap(phaseFlowing) == phaseSilent && a.watchdog != nil {
+		a.watchdog.Reset(min(a.t.stallTimeout(), a.t.firstTokenMin()))
+	}
+}
+
+// reads stands before each read of the answer, got behind those that brought
+// something: a token, or anything at all where tokens are not seen.
+func (a *attempt) reads() {
+	if a.waiting.Load() == 0 {
+		a.waiting.Store(time.Now().UnixNano())
+	}
+}
+
+func (a *attempt) got() { a.waiting.Store(0) }
+
+// end cancels the attempt at the endpoint, if it still runs there, and gives the
+// Lease back. Only the first outcome counts.
+func (a *attempt) end(now time.Time, o llmlb.Outcome) {
+	if a.phase.Swap(phaseOver) == phaseOver {
+		return
+	}
+	if a.due != nil {
+		a.due.Stop()
+	}
+	if a.watchdog != nil {
+		a.watchdog.Stop()
+	}
+	a.cancel(errEnded)
+	a.call.EndAttempt(now, o)
+}
+
+// expect moves the Lease to decode when the first token is due by prediction, for
+// answers that do not show it: those that come whole, and streams in dialects we
+// do not read. Until they end they speak for the endpoint, which is at work.
+func (a *attempt) expect() {
+	c := a.call
+	if c.Lease != nil && c.Generates() && !(a.observed && c.Stream) {
+		c.Lease.Quiet()
+		a.due = time.AfterFunc(c.Decision.Predicted, c.Lease.FirstToken)
+	}
+}

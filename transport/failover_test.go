@@ -1,0 +1,31 @@
+package transport
+
+import (
+	"net/http"
+	"testing"
+	"time"
+)
+
+// Servers say how long to stay away in seconds or with a date. What is neither
+// says nothing, and nothing makes us come at once, or never.
+func TestRetryAfterIsRead(t *testing.T) {
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	for value, want := range map[string]time.Duration{
+		"":                              0,
+		"0":                             0,
+		"7":                             7 * time.Second,
+		"-1":                            0,
+		"999999":                        999999 * time.Second,
+		"99999999999":                   maxRetryAfterSeconds * time.Second,
+		"9999999999999999999999":        0,
+		"1.5":                           0,
+		"soon":                          0,
+		"Sun, 01 Mar 2026 12:00:09 GMT": 9 * time.Second,
+		"Sun, 01 Mar 2026 11:59:00 GMT": 0,
+		"Sun, 01 Mar":                   0,
+	} {
+		if got := retryAfter(http.Header{"Retry-After": {value}}, now); got != want {
+			t.Errorf("%q: %v, want %v", value, got, want)
+		}
+	}
+}

@@ -1,0 +1,110 @@
+package transport
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/caddy-llmlb/caddy-llmlb/answer"
+)
+
+// The first-token gate. A server that accepts a request has promised nothing: it
+// may send headers and say no more, or a 200 with an error in it. So the answer
+// is read here until it has shown that something is being generated, and only
+// then does the client get its head. Up to that moment another server may take
+// over, and nobody will know.
+
+// gateMost bounds what is held of an answer that has shown no token yet: role
+// chunks, comments, pings. What goes on longer is let through.
+const gateMost = 64 << 10
+
+// gateFirst is what is read at first: most first events are shorter.
+const gateFirst = 4 << 10
+
+// held is what the gate has read of an answer.
+type held struct {
+	head []byte
+	err  error // what ended the answer, nil while it goes on
+}
+
+// errEmpty is an answer that ended and had nothing in it.
+var errEmpty = errors.New("the answer ended before it had begun")
+
+// hold reads the answer until its fate is known. The error is why it will not do;
+// what was read is with it.
+func (a *attempt) hold(resp *http.Response, r answer.Reader) (held, error) {
+	h := held{head: make([]byte, 0, gateFirst)}
+	facts := r.Facts()
+	for {
+		if len(h.head) == cap(h.head) {
+			h.head = append(make([]byte, 0, 4*cap(h.head)), h.head...)
+		}
+		n, err := resp.Body.Read(h.head[len(h.head):cap(h.head)])
+		if n > 0 {
+			now := time.Now()
+			a.sawByte(now)
+			fresh := h.head[len(h.head) : len(h.head)+n]
+			h.head = h.head[:len(h.head)+n]
+			r.Observe(fresh)
+			if r.Stream() && facts.Tokens > 0 {
+				a.sawTokens(facts.Tokens, now)
+			}
+		}
+		h.err = err
+		switch {
+		case facts.Failed && facts.Tokens == 0:
+			return h, errInBand
+		case facts.Tokens > 0, facts.Whole(), len(h.head) >= gateMost:
+			return h, nil
+		case err == nil:
+		case !errors.Is(err, io.EOF):
+			return h, err
+		case r.Stream() || len(h.head) == 0:
+			return h, errEmpty
+		default:
+			return h, nil // whatever it is, it is complete
+		}
+	}
+}
+
+// errInBand is an answer that began as a success and says that it is none.
+var errInBand = errors.New("an error came in place of the answer")
+
+// sawByte notes the first byte of the answer's body.
+func (a *attempt) sawByte(now time.Time) {
+	if c := a.call; c.FirstByte.IsZero() {
+		c.FirstByte = now
+		if c.Lease != nil && c.Generates() {
+			a.endpoint.FirstByte.Observe(now.Sub(c.Lease.Start()))
+		}
+	}
+}
+
+// sawTokens notes that the stream now has so many events with a token.
+func (a *attempt) sawTokens(n int, now time.Time) {
+	c := a.call
+	if n == c.TokenEvents {
+		return
+	}
+	if c.TokenEvents == 0 {
+		c.SawFirstToken(now)
+	}
+	c.LastToken, c.TokenEvents = now, n
+	a.endpoint.Progressed(now)
+	a.got()
+}
+
+// firstTokenWithin is how long a first token may take that is predicted to take
+// so long. A long prefill on a busy server is not a stall; five silent seconds
+// for a short prompt are.
+func (t *Transport) firstTokenWithin(predicted time.Duration) time.Duration {
+	most := t.firstTokenMax()
+	if predicted >= most/patienceFactor {
+		return most
+	}
+	return min(max(t.firstTokenMin(), patienceFactor*predicted), most)
+}
+
+// patienceFactor is how many times the predicted time is waited for.
+const patienceFactor = 4

@@ -1,0 +1,58 @@
+package transport
+
+import (
+	"math"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+)
+
+// The headers that tell the client how its request was placed.
+const (
+	headerEndpoint = "X-LLM-Endpoint"
+	headerDecision = "X-LLM-Decision"
+	headerMatched  = "X-LLM-Matched-Tokens"
+	headerAttempts = "X-LLM-Attempts"
+)
+
+func (a *attempt) decisionHeaders(h http.Header) {
+	if a.t.Headers == off {
+		return
+	}
+	c := a.call
+	h.Set(headerEndpoint, a.endpoint.Name())
+	if c.Lease != nil {
+		h.Set(headerDecision, c.Decision.Reason.String())
+		h.Set(headerMatched, strconv.Itoa(c.Decision.Matched))
+	}
+	h.Set(headerAttempts, strconv.Itoa(c.Attempts))
+}
+
+// sayWhen adds the Retry-After that engines leave out.
+func (a *attempt) sayWhen(h http.Header) {
+	pool, now := a.endpoint.Pool(), time.Now()
+	pool.Lock()
+	until, busy := a.endpoint.Overloaded(now)
+	pool.Unlock()
+	if busy {
+		h.Set("Retry-After", strconv.Itoa(int(math.Ceil(until.Sub(now).Seconds()))))
+	}
+}
+
+// note makes the choice known to placeholders before the answer comes, so that
+// header_down can use them.
+func (a *attempt) note(req *http.Request) {
+	repl, ok := req.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
+	if !ok {
+		return
+	}
+	c := a.call
+	repl.Set("llm.endpoint", a.endpoint.Name())
+	repl.Set("llm.attempts", c.Attempts)
+	if c.Lease != nil {
+		repl.Set("llm.decision", c.Decision.Reason.String())
+		repl.Set("llm.matched_tokens", c.Decision.Matched)
+	}
+}
