@@ -13,7 +13,9 @@ type budget struct {
 	calls, retries float64 // fading
 	at             time.Time
 
-	refused uint64 // for metrics
+	// For metrics; they never go back.
+	refused  uint64
+	followed uint64 // attempts that were begun after one that failed
 }
 
 const (
@@ -27,12 +29,16 @@ const (
 )
 
 func (b *budget) fade(now time.Time) {
-	keep := math.Exp2(-float64(max(0, now.Sub(b.at))) / float64(budgetHalf))
+	keep := math.Exp2(-float64(max(0, now.Sub(b.at))) / float64(budgetHalf)) // 0 at first
 	b.calls, b.retries, b.at = b.calls*keep, b.retries*keep, now
 }
 
-// began counts a first attempt.
-func (b *budget) began(now time.Time) {
+// began counts an attempt that begins: the first of a call, or one that follows.
+func (b *budget) began(now time.Time, first bool) {
+	if !first {
+		b.followed++
+		return
+	}
 	b.fade(now)
 	b.calls++
 }
@@ -56,6 +62,13 @@ func (p *Pool) TakeRetry(now time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.budget.take(now, p.leases)
+}
+
+// Retries returns how many attempts were begun after one that failed.
+func (p *Pool) Retries() uint64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.budget.followed
 }
 
 // RetriesRefused returns how many attempts the retry budget has refused.

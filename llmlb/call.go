@@ -132,6 +132,12 @@ func (c *Call) Excluded(e *Endpoint) bool {
 	return slices.ContainsFunc(c.excluded, func(x exclusion) bool { return x.endpoint == e })
 }
 
+// Spent reports whether the endpoint had too much to do for this Call, which has
+// not been readmitted since.
+func (c *Call) Spent(e *Endpoint) bool {
+	return slices.ContainsFunc(c.excluded, func(x exclusion) bool { return x.endpoint == e && x.busy })
+}
+
 // Readmit lets the Call, which has waited, be tried again where there was too
 // much to do before.
 func (c *Call) Readmit() {
@@ -142,6 +148,21 @@ func (c *Call) Readmit() {
 // AttemptsLeft reports whether the Settings allow the Call another attempt.
 func (c *Call) AttemptsLeft() bool {
 	return c.Settings == nil || c.Attempts <= c.Settings.Retries
+}
+
+// Begin notes that an attempt at the endpoint begins, with the Call's Lease if it
+// has one. Whoever chooses the endpoint says so, once for each attempt, after the
+// choice and before anything is sent.
+func (c *Call) Begin(e *Endpoint, now time.Time) {
+	c.Attempts++
+	c.Outcome, c.Tried = OutcomeNone, e
+	p := e.pool
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.budget.began(now, c.Attempts == 1)
+	if c.Lease != nil && c.Generates() && !c.Stream {
+		c.Lease.quietly()
+	}
 }
 
 // ExpectedOutput is how many tokens the Call is expected to generate: the mean

@@ -32,78 +32,167 @@ const (
 	CircuitLeast = 20
 )
 
+// on reports whether failures can take an endpoint out.
+func (s Circuit) on() bool { return s.Failures > 0 || s.Rate > 0 }
+
+// CircuitPhase is how far an endpoint's circuit lets calls through.
+type CircuitPhase uint8
+
+// The phases.
+const (
+	CircuitClosed   CircuitPhase = iota // all of them
+	CircuitOpen                         // none
+	CircuitHalfOpen                     // one, as a trial
+	circuitPhases
+)
+
+var circuitNames = [circuitPhases]string{"closed", "open", "half-open"}
+
+// String returns the name used in tables and metrics.
+func (p CircuitPhase) String() string {
+	if p >= circuitPhases {
+		return "unknown"
+	}
+	return circuitNames[p]
+}
+
+// CircuitPhases lists every phase, in order.
+func CircuitPhases() []CircuitPhase {
+	return []CircuitPhase{CircuitClosed, CircuitOpen, CircuitHalfOpen}
+}
+
 // circuitLongest is how many times OpenFor a circuit stays open at most.
 const circuitLongest = 8
 
 // circuit takes an endpoint out that accepts calls and does not serve them. What
 // cannot even be connected to is the business of reach. Closed, it counts; open,
 // the endpoint gets nothing; half-open, it gets one call, whose end decides.
+//
+// What an attempt tells counts only if it was begun after the circuit last
+// opened or closed. Of thirty streams that a server loses at once the last may
+// end a minute later, and they say nothing of what it is now.
+//
 // Pure; under the pool's lock. The zero value is closed.
 type circuit struct {
 	open    bool
-	trial   bool // one call is on its way there to see
-	streak  int  // failures since the last success
-	silent  bool // all of them were silence
-	recent  errorRate
-	pause   time.Duration
+	since   time.Time // when it last opened or closed
+	reason  string    // why it is open
+	openFor time.Duration
+	pause   time.Duration // from one trial that fails to the next
 	trialAt time.Time
-	since   time.Time
-	reason  string
+
+	trial  uint64    // the call on its way there to see, 0 for none
+	trials uint64    // how many there were ever: their numbers are never used again
+	tokens time.Time // since when the trial has shown tokens
+
+	streak int  // failures since the last success
+	silent bool // all of them were silence
+	recent errorRate
 }
 
-// ended takes in how an attempt ended, and reports whether the circuit opened
-// or closed by it. Overload is not sickness, and what a client did says nothing.
-func (c *circuit) ended(now time.Time, o Outcome, s Circuit) (changed bool) {
+// reset closes the circuit and forgets all failures.
+func (c *circuit) reset(now time.Time) { *c = circuit{since: now, trials: c.trials} }
+
+// ended takes in how an attempt that was begun at start ended, and reports
+// whether the circuit opened or closed by it. Overload is not sickness, and what
+// a client did says nothing.
+func (c *circuit) ended(now, start time.Time, trial bool, o Outcome, s Circuit) (changed bool) {
+	if start.Before(c.since) {
+		return false
+	}
 	switch o {
 	case Served:
-		changed = c.open
-		if changed {
-			*c = circuit{since: now}
+		if changed = c.open; changed {
+			c.reset(now)
 		}
 		c.streak, c.silent = 0, false
+		c.recent.ended(now, o)
+		return changed
 	case Truncated, EngineError, FirstTokenTimeout:
 		c.silent = o == FirstTokenTimeout && (c.streak == 0 || c.silent)
 		c.streak++
+		c.recent.ended(now, o)
+	case Unreachable:
+		// Not to be counted twice, and no good trial either.
 	default:
 		return false
 	}
-	c.recent.ended(now, o)
 	switch {
-	case o == Served:
-	case c.open && c.trial:
-		c.pause = min(2*c.pause, circuitLongest*s.OpenFor)
+	case !s.on():
+	case c.open && trial:
+		c.pause = max(c.openFor, min(2*c.pause, circuitLongest*c.openFor))
 		c.trialAt = now.Add(c.pause)
-	case c.open: // sent before it opened
+	case c.open, o == Unreachable:
 	case s.Failures > 0 && c.streak >= s.Failures:
-		c.trip(now, s, fmt.Sprintf("circuit open: %d failures in a row, the last: %s", c.streak, o))
+		c.trip(now, s, fmt.Sprintf("circuit open: %s, the last: %s", inARow(c.streak), o))
 		return true
 	case s.Rate > 0 && c.recent.all >= CircuitLeast && c.recent.failed >= s.Rate*c.recent.all:
 		c.trip(now, s, fmt.Sprintf("circuit open: %.0f%% of the latest attempts failed, the last: %s", 100*c.recent.failed/c.recent.all, o))
 		return true
 	}
-	return changed
+	return false
+}
+
+func inARow(n int) string {
+	if n == 1 {
+		return "1 failure"
+	}
+	return fmt.Sprintf("%d failures in a row", n)
 }
 
 func (c *circuit) trip(now time.Time, s Circuit, reason string) {
 	c.open, c.since, c.reason = true, now, reason
-	c.pause = s.OpenFor
+	c.openFor, c.pause = s.OpenFor, s.OpenFor
 	c.trialAt = now.Add(c.pause)
 }
 
-// bars reports whether the endpoint is to get nothing now.
+// bars reports whether the endpoint is to get nothing now. While a trial is on
+// its way nobody follows it; but one that has streamed for as long as the circuit
+// was open at first shows that the endpoint does something again, and need not
+// come to its end before the next may go.
 func (c *circuit) bars(now time.Time) bool {
-	return c.open && (c.trial || now.Before(c.trialAt))
-}
-
-// begin notes that a call goes there, and reports whether it is the trial.
-func (c *circuit) begin(now time.Time) (trial bool) {
-	if !c.open || c.bars(now) {
+	switch {
+	case !c.open:
 		return false
+	case c.trial != 0:
+		return c.tokens.IsZero() || now.Sub(c.tokens) < c.openFor
 	}
-	c.trial = true
-	return true
+	return now.Before(c.trialAt)
 }
 
-// trialEnded gives the trial's place to another: that call has told what it had
-// to tell, if anything.
-func (c *circuit) trialEnded() { c.trial = false }
+// begin notes that a call goes there. It returns the number of the trial that
+// the call is, 0 when it is none.
+func (c *circuit) begin(now time.Time) (trial uint64) {
+	if !c.open || c.bars(now) {
+		return 0
+	}
+	c.trials++
+	c.trial, c.tokens = c.trials, time.Time{}
+	return c.trial
+}
+
+// showed notes that the trial has brought its first token.
+func (c *circuit) showed(trial uint64, now time.Time) {
+	if trial != 0 && trial == c.trial {
+		c.tokens = now
+	}
+}
+
+// over gives the trial's place to another: that call has told what it had to
+// tell, if anything.
+func (c *circuit) over(trial uint64) {
+	if trial == c.trial {
+		c.trial, c.tokens = 0, time.Time{}
+	}
+}
+
+// phase returns how far it lets calls through.
+func (c *circuit) phase(now time.Time) CircuitPhase {
+	switch {
+	case !c.open:
+		return CircuitClosed
+	case c.trial == 0 && now.Before(c.trialAt):
+		return CircuitOpen
+	}
+	return CircuitHalfOpen
+}

@@ -16,10 +16,11 @@ const (
 	ReasonCold                // no endpoint holds a useful prefix
 	ReasonOnly                // no other endpoint could be used
 	ReasonPolicy              // a policy of Caddy's own chose it
+	ReasonTrial               // it was down, and is tried again
 	reasons
 )
 
-var reasonNames = [reasons]string{"none", "warm", "spill:waiting", "spill:ttft", "spill:load", "spill:explore", "cold", "only", "policy"}
+var reasonNames = [reasons]string{"none", "warm", "spill:waiting", "spill:ttft", "spill:load", "spill:explore", "cold", "only", "policy", "trial"}
 
 // String returns the word used in headers, logs and as a metric label.
 func (r Reason) String() string {

@@ -23,6 +23,7 @@ type Endpoint struct {
 	outcomes     [outcomes]atomic.Uint64
 	scrapes      atomic.Uint64
 	scrapeErrors atomic.Uint64
+	openings     atomic.Uint64
 	staleConns   atomic.Int32
 	progressAt   atomic.Int64 // when it was last seen to generate something, Unix nanoseconds
 
@@ -35,6 +36,7 @@ type Endpoint struct {
 	circuit  circuit
 	overload overload
 	lost     chan struct{} // see Lost; nil while nobody has asked
+	quiet    map[*Lease]struct{}
 	drain    bool
 	drainAt  time.Time
 	ttft     time.Duration
@@ -104,40 +106,6 @@ func (e *Endpoint) setDrain(on bool, now time.Time) {
 	e.drain = on
 }
 
-// Down reports whether the endpoint is taken out as unreachable and not due
-// for a trial. Under the pool's lock.
-func (e *Endpoint) Down(now time.Time) bool {
-	return e.reach.down && !e.reach.trial(now) || e.circuit.bars(now)
-}
-
-// State returns the state, why, and since when. Under the pool's lock.
-func (e *Endpoint) State(now time.Time) (State, string, time.Time) {
-	if e.drain {
-		s := &e.ledger.signals
-		if e.leases == 0 && s.Running <= 0 && s.Waiting <= 0 {
-			return Drained, "", e.drainAt
-		}
-		return Draining, "", e.drainAt
-	}
-	if e.reach.down {
-		return Down, e.reach.reason, e.reach.since
-	}
-	if c := &e.circuit; c.open {
-		if c.bars(now) {
-			return Down, c.reason, c.since
-		}
-		return Down, "circuit half-open: the next request is a trial", c.since
-	}
-	if until, busy := e.Overloaded(now); busy {
-		return Overload, "has too much to do; gets new work in " + until.Sub(now).Round(100*time.Millisecond).String(), now
-	}
-	since := e.reach.since
-	if e.circuit.since.After(since) {
-		since = e.circuit.since
-	}
-	return Up, "", since
-}
-
 // ttftKeep is how long a time to first token says something about now.
 const ttftKeep = time.Minute
 
@@ -165,17 +133,18 @@ func (e *Endpoint) ObserveTTFT(now time.Time, d time.Duration) {
 // ObserveSignals takes in what a scrape said.
 func (e *Endpoint) ObserveSignals(s Signals) {
 	e.scrapes.Add(1)
-	e.pool.mu.Lock()
-	if e.ledger.observe(s) {
-		// Another process, perhaps of another engine on another accelerator.
-		e.cacheID = e.pool.nextCacheID()
-		e.rates, e.served, e.errors = rates{}, served{}, errorRate{}
-		e.circuit, e.overload = circuit{}, overload{}
-		e.staleConns.Store(0) // those were the old process's connections
-	}
-	e.served.resident.observe(&s)
-	e.scrapedAt, e.scrapeError = s.At, ""
-	e.pool.mu.Unlock()
+	e.change(s.At, func() {
+		if e.ledger.observe(s) {
+			// Another process, perhaps of another engine on another accelerator.
+			e.cacheID = e.pool.nextCacheID()
+			e.rates, e.served, e.errors = rates{}, served{}, errorRate{}
+			e.circuit.reset(s.At)
+			e.overload = overload{}
+			e.staleConns.Store(0) // those were the old process's connections
+		}
+		e.served.resident.observe(&s)
+		e.scrapedAt, e.scrapeError = s.At, ""
+	})
 }
 
 // ObserveScrapeError notes a scrape that told nothing, and reports whether the
@@ -193,82 +162,8 @@ func (e *Endpoint) ObserveScrapeError(now time.Time, reason string) (news bool) 
 	return news
 }
 
-// Reached notes that the endpoint answered an attempt or a scrape with
-// anything at all.
-func (e *Endpoint) Reached(now time.Time) {
-	e.pool.mu.Lock()
-	changed := e.reach.ok(now)
-	e.pool.mu.Unlock()
-	if changed {
-		e.pool.changed(Change{Endpoint: e, From: Down, To: Up, At: now})
-	}
-}
-
-// NotReached notes that a connection to the endpoint could not be made. The
-// reason must be short and fit for an operator's table.
-func (e *Endpoint) NotReached(now time.Time, reason string) {
-	e.pool.mu.Lock()
-	changed := e.reach.failed(now, reason)
-	if changed {
-		e.lose()
-	}
-	e.pool.mu.Unlock()
-	if changed {
-		e.pool.changed(Change{Endpoint: e, From: Up, To: Down, Reason: reason, At: now})
-	}
-}
-
 // CountDecision counts a choice of this endpoint.
 func (e *Endpoint) CountDecision(r Reason) { e.decisions[r].Add(1) }
-
-// ended counts the end of the Call's attempt here.
-func (e *Endpoint) ended(now time.Time, c *Call, o Outcome) {
-	e.outcomes[o].Add(1)
-	e.pool.mu.Lock()
-	if o.Failed() {
-		e.ledger.phantom.fail(now, c.Lease.Uncached())
-	}
-	e.errors.ended(now, o)
-	var changed bool
-	// What the engine's front refuses says nothing of the engine behind it.
-	if rejected := c.Status >= 400 && c.Status < 500; !rejected {
-		changed = e.circuit.ended(now, o, c.Settings.circuit())
-		if o == Served {
-			e.overload.served()
-			e.Progressed(now)
-		}
-	}
-	change := Change{Endpoint: e, From: Down, To: Up, At: now}
-	if e.circuit.open {
-		change = Change{Endpoint: e, From: Up, To: Down, Reason: e.circuit.reason, At: now}
-		if changed && e.circuit.silent {
-			e.lose()
-		}
-	}
-	e.pool.mu.Unlock()
-	if changed {
-		e.pool.changed(change)
-	}
-}
-
-// Lost returns a channel that is closed when the endpoint stops answering: what
-// waits there for an answer waits in vain.
-func (e *Endpoint) Lost() <-chan struct{} {
-	e.pool.mu.Lock()
-	defer e.pool.mu.Unlock()
-	if e.lost == nil {
-		e.lost = make(chan struct{})
-	}
-	return e.lost
-}
-
-// lose tells those who wait for an answer. Under the pool's lock.
-func (e *Endpoint) lose() {
-	if e.lost != nil {
-		close(e.lost)
-		e.lost = nil
-	}
-}
 
 // ErrorRate returns the share of the latest attempts that failed. Under the
 // pool's lock.
@@ -280,6 +175,9 @@ func (e *Endpoint) observeStream(itl time.Duration) {
 	e.rates.stream(itl.Seconds())
 	e.pool.mu.Unlock()
 }
+
+// CircuitOpenings returns how often the endpoint's circuit has opened.
+func (e *Endpoint) CircuitOpenings() uint64 { return e.openings.Load() }
 
 // Decisions returns how often the endpoint was chosen for the reason.
 func (e *Endpoint) Decisions(r Reason) uint64 { return e.decisions[r].Load() }

@@ -17,14 +17,16 @@ type Kept struct {
 	RetryAfter time.Duration
 }
 
-// Keep keeps the answer of a failed attempt for the client. That an endpoint has
-// too much to do is better news than that one is broken, so it is not replaced
-// by that; of several overload answers the newest is kept with the shortest
-// Retry-After.
+// Keep keeps the answer of a failed attempt for the client; nil keeps what there
+// is. That an endpoint has too much to do is better news than that one is broken,
+// so it is not replaced by that; of several overload answers the newest is kept
+// with the shortest Retry-After that any of them asked for.
 func (c *Call) Keep(k *Kept) {
-	old := c.Kept
-	if old != nil && old.Outcome == Overloaded {
-		if k == nil || k.Outcome != Overloaded {
+	if k == nil {
+		return
+	}
+	if old := c.Kept; old != nil && old.Outcome == Overloaded {
+		if k.Outcome != Overloaded {
 			return
 		}
 		if old.RetryAfter > 0 && (k.RetryAfter == 0 || old.RetryAfter < k.RetryAfter) {

@@ -24,7 +24,7 @@ type Lease struct {
 	phase    Phase
 	start    time.Time
 	cold     bool
-	trial    bool // of a half-open circuit
+	trial    uint64 // of a half-open circuit, by its number; 0 for none
 
 	// What stood before it when it was taken: own uncached prompt tokens, and
 	// what was thought to be others'.
@@ -70,6 +70,7 @@ func (l *Lease) sawFirstToken(now time.Time) {
 		behind := l.endpoint.ledger.own.prefillTokens - l.uncached
 		l.first = l.endpoint.rates.measure(l.start, now, l.ahead, l.others, behind)
 		l.measured = !l.loading
+		l.endpoint.circuit.showed(l.trial, now)
 	}
 	l.firstToken()
 }
@@ -115,9 +116,10 @@ func (l *Lease) End(now time.Time) {
 	if l.cold {
 		l.endpoint.coldCalls--
 	}
-	if l.trial {
-		l.endpoint.circuit.trialEnded()
+	if l.trial != 0 {
+		l.endpoint.circuit.over(l.trial)
 	}
+	delete(l.endpoint.quiet, l)
 	if l.loading && l.phase == Prefill {
 		l.endpoint.served.resident.giveUp(l.start) // perhaps nothing is loaded after all
 	}

@@ -42,6 +42,10 @@ type Ledger struct {
 	engineTTFT      time.Duration
 	engineTTFTAt    time.Time
 	restartedAt     time.Time
+
+	// progressAt is a moment since which the engine is known to have computed
+	// something: what counters say at one scrape happened after the one before.
+	progressAt time.Time
 }
 
 // account is our own work at an endpoint at one moment.
@@ -146,6 +150,7 @@ func (l *Ledger) observe(s Signals) (restarted bool) {
 			l.restartedAt = s.At
 			l.tokensPerSecond, l.speedKnown = 0, false
 			l.engineTTFT, l.engineTTFTAt = 0, time.Time{}
+			l.progressAt = time.Time{}
 			l.denial = denial{least: l.denial.least}
 		case !younger:
 			l.derive(&s)
@@ -168,6 +173,10 @@ func (l *Ledger) observe(s Signals) (restarted bool) {
 func (l *Ledger) derive(s *Signals) {
 	old := &l.signals
 	dt := s.At.Sub(l.pageAt).Seconds() // a header may have renewed old.At
+	rose := func(a, b float64) bool { return a >= 0 && b > a }
+	if rose(old.GenerationTokens, s.GenerationTokens) || rose(old.PromptTokens, s.PromptTokens) || rose(old.TTFTCount, s.TTFTCount) {
+		l.progressAt = l.pageAt
+	}
 	if dt > 0 && s.GenerationTokens >= 0 && old.GenerationTokens >= 0 {
 		l.tokensPerSecond, l.speedKnown = (s.GenerationTokens-old.GenerationTokens)/dt, true
 	}

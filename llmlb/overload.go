@@ -12,21 +12,34 @@ const (
 	// without a Retry-After. It doubles while such answers go on.
 	overloadFirst = 250 * time.Millisecond
 	overloadMost  = 5 * time.Second
+
+	// overloadFade is how long after a pause without another such answer the
+	// next one is the first again.
+	overloadFade = 10 * time.Second
 )
 
 // overload is the state of an endpoint that has said it has too much to do. It
 // is well, and it gets no new work until the pause is over. Pure; under the
 // pool's lock.
 type overload struct {
+	since time.Time // when the pause began that is, or was the last
 	until time.Time
 	pause time.Duration // the last one that was not the server's own
 }
 
 // said takes in an overload answer. retryAfter is what the server asked for, 0
-// when it asked for nothing. Deadlines add up to the latest.
+// when it asked for nothing. Deadlines add up to the latest: a pause never
+// becomes shorter.
 func (o *overload) said(now time.Time, retryAfter time.Duration) {
+	pausing := now.Before(o.until)
+	if !pausing {
+		o.since = now
+	}
+	if now.Sub(o.until) >= overloadFade {
+		o.pause = 0
+	}
 	if retryAfter <= 0 {
-		if !now.Before(o.until) || o.pause == 0 {
+		if !pausing || o.pause == 0 {
 			// Of several answers in one pause only the first makes the next
 			// one longer: they were all sent before it.
 			o.pause = min(max(overloadFirst, 2*o.pause), overloadMost)
@@ -48,7 +61,8 @@ func (e *Endpoint) Overloaded(now time.Time) (until time.Time, _ bool) {
 }
 
 // NoteOverload notes an overload answer of the endpoint, with its Retry-After, 0
-// for none.
+// for none. It is no change of state that anybody is told of: an engine at its
+// limit says so several times a second.
 func (e *Endpoint) NoteOverload(now time.Time, retryAfter time.Duration) {
 	e.pool.mu.Lock()
 	e.overload.said(now, retryAfter)

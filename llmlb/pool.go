@@ -146,22 +146,28 @@ func (p *Pool) Unbind(s *Settings) {
 // Start makes the settings current. Names and drain marks take effect.
 func (p *Pool) Start(s *Settings, now time.Time) {
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	p.running = append(p.running, s)
 	p.apply(s, now)
+	p.mu.Unlock()
+	p.closeCircuits(s, now)
 }
 
 // Stop ends the settings; the newest still running become current again.
 func (p *Pool) Stop(s *Settings, now time.Time) {
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	if i := slices.Index(p.running, s); i >= 0 {
 		p.running = slices.Delete(p.running, i, i+1)
 	}
+	var current *Settings
 	if n := len(p.running); n > 0 {
-		p.apply(p.running[n-1], now)
+		current = p.running[n-1]
+		p.apply(current, now)
 	} else {
 		p.poke()
+	}
+	p.mu.Unlock()
+	if current != nil {
+		p.closeCircuits(current, now)
 	}
 }
 
@@ -174,6 +180,21 @@ func (p *Pool) apply(s *Settings, now time.Time) {
 		}
 	}
 	p.poke()
+}
+
+// closeCircuits lets an endpoint work again whose circuit was opened under
+// settings that are no more, when the current ones have none.
+func (p *Pool) closeCircuits(s *Settings, now time.Time) {
+	if s.Circuit.on() {
+		return
+	}
+	for _, e := range p.Endpoints() {
+		e.change(now, func() {
+			if e.circuit.open {
+				e.circuit.reset(now)
+			}
+		})
+	}
 }
 
 // Current returns the settings of the newest started configuration, or nil.
@@ -280,10 +301,14 @@ func (p *Pool) Reserve(e *Endpoint, now time.Time, uncached, output int) *Lease 
 		// names it again finds its accounts.
 		pools.LoadOrStore(p.name, p)
 	}
-	return &Lease{
+	l := &Lease{
 		pool: p, endpoint: e, uncached: uncached, output: output, phase: phase, start: now,
-		ahead: ahead, others: others, trial: phase != Visit && e.circuit.begin(now),
+		ahead: ahead, others: others,
 	}
+	if phase != Visit {
+		l.trial = e.circuit.begin(now)
+	}
+	return l
 }
 
 // leaseEnded reports whether that was the pool's last open Lease, in which

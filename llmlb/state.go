@@ -26,6 +26,15 @@ func (s State) String() string {
 	return stateNames[s]
 }
 
+// States lists every state, in order.
+func States() []State {
+	list := make([]State, states)
+	for s := range states {
+		list[s] = s
+	}
+	return list
+}
+
 // Change is one change of an endpoint's state.
 type Change struct {
 	Endpoint *Endpoint

@@ -29,11 +29,18 @@ type EndpointStatus struct {
 	Address string `json:"address"`
 	Engine  string `json:"engine,omitempty"`
 
-	// State is up, down, draining or drained; Reason says why it is down, or
-	// why the numbers are missing.
+	// State is up, overloaded, down, draining or drained; Reason says why it is
+	// down or overloaded, or why the numbers are missing.
 	State  string    `json:"state"`
 	Reason string    `json:"reason,omitempty"`
 	Since  time.Time `json:"since,omitzero"`
+
+	// Circuit is closed, open, or half-open while a trial is due or under way.
+	// RetryAt is when a down endpoint gets its next trial, or an overloaded one
+	// new work; absent when that is now, or not known. Next says it in words.
+	Circuit string    `json:"circuit"`
+	RetryAt time.Time `json:"retry_at,omitzero"`
+	Next    string    `json:"next,omitempty"`
 
 	// Running, Waiting and KVUsage (0 to 1) are as last scraped, everybody's
 	// requests counted; null when that is longer ago than stale_after.
@@ -112,12 +119,14 @@ func (p *Pool) Status(now time.Time) PoolStatus {
 // status fills one row. Under the pool's lock.
 func (e *Endpoint) status(now time.Time, s *Settings) EndpointStatus {
 	state, reason, since := e.State(now)
+	retryAt, then := e.retry(now)
 	if reason == "" {
 		reason = e.scrapeError
 	}
 	row := EndpointStatus{
 		Name: e.Name(), Address: e.address,
 		State: state.String(), Reason: reason, Since: since,
+		Circuit: e.circuit.phase(now).String(), RetryAt: retryAt, Next: then,
 		Calls:         e.ledger.own.calls(),
 		PrefillTokens: e.ledger.own.prefillTokens,
 		OutputTokens:  e.ledger.own.outputTokens,

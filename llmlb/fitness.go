@@ -1,0 +1,154 @@
+package llmlb
+
+import (
+	"math"
+	"time"
+)
+
+// Down reports whether the endpoint is out of use: it cannot be reached, or its
+// circuit is open, and it is not due for a trial. Under the pool's lock.
+func (e *Endpoint) Down(now time.Time) bool {
+	return e.reach.down && !e.reach.trial(now) || e.circuit.bars(now)
+}
+
+// TrialDue reports whether the endpoint is down and its time has come to get one
+// call, and since when. Under the pool's lock.
+func (e *Endpoint) TrialDue(now time.Time) (since time.Time, due bool) {
+	if e.Down(now) || !e.reach.down && !e.circuit.open {
+		return time.Time{}, false
+	}
+	if e.reach.down {
+		since = e.reach.trialAt
+	}
+	if e.circuit.open && e.circuit.trialAt.After(since) {
+		since = e.circuit.trialAt
+	}
+	return since, true
+}
+
+// Circuit returns how far the endpoint's circuit lets calls through. Under the
+// pool's lock.
+func (e *Endpoint) Circuit(now time.Time) CircuitPhase { return e.circuit.phase(now) }
+
+// State returns the state, why, and since when. Under the pool's lock.
+func (e *Endpoint) State(now time.Time) (State, string, time.Time) {
+	if e.drain {
+		s := &e.ledger.signals
+		if e.leases == 0 && s.Running <= 0 && s.Waiting <= 0 {
+			return Drained, "", e.drainAt
+		}
+		return Draining, "", e.drainAt
+	}
+	if e.reach.down {
+		return Down, e.reach.reason, e.reach.since
+	}
+	if e.circuit.open {
+		return Down, e.circuit.reason, e.circuit.since
+	}
+	if _, busy := e.Overloaded(now); busy {
+		return Overload, "has too much to do", e.overload.since
+	}
+	since := e.reach.since
+	if e.circuit.since.After(since) {
+		since = e.circuit.since
+	}
+	return Up, "", since
+}
+
+// retry says when a down or overloaded endpoint gets work again, and in words
+// what happens then. The moment is zero when it gets some now, or none is known.
+func (e *Endpoint) retry(now time.Time) (at time.Time, words string) {
+	if e.drain {
+		return time.Time{}, ""
+	}
+	switch {
+	case e.circuit.open && e.circuit.trial != 0:
+		return time.Time{}, "trial under way"
+	case e.reach.down || e.circuit.open:
+		at, words = e.circuit.trialAt, "trial"
+		if !e.circuit.open || e.reach.down && e.reach.trialAt.After(at) {
+			at = e.reach.trialAt
+		}
+	default:
+		until, busy := e.Overloaded(now)
+		if !busy {
+			return time.Time{}, ""
+		}
+		at, words = until, "new work"
+	}
+	if !now.Before(at) {
+		return time.Time{}, words + " due"
+	}
+	return at, words + " in " + inWords(at.Sub(now))
+}
+
+// inWords rounds up, so that nothing is said to come in no time: to tenths of a
+// second, and to whole ones from three on.
+func inWords(d time.Duration) string {
+	unit := time.Second
+	if d < 3*time.Second {
+		unit = 100 * time.Millisecond
+	}
+	return (time.Duration(math.Ceil(float64(d)/float64(unit))) * unit).String()
+}
+
+// change runs f under the pool's lock, and tells if the endpoint went down or
+// came back by it. An overload passes by itself, so that nobody would tell when
+// it is over: it is a state, and no news.
+func (e *Endpoint) change(now time.Time, f func()) {
+	e.pool.mu.Lock()
+	from, _, _ := e.State(now)
+	f()
+	to, reason, _ := e.State(now)
+	e.pool.mu.Unlock()
+	if from == to || from != Down && to != Down {
+		return
+	}
+	if to != Down {
+		reason = ""
+	}
+	e.pool.changed(Change{Endpoint: e, From: from, To: to, Reason: reason, At: now})
+}
+
+// Reached notes that the endpoint answered an attempt or a scrape with
+// anything at all. It says nothing of its circuit: what answers may still not
+// serve.
+func (e *Endpoint) Reached(now time.Time) {
+	e.change(now, func() { e.reach.ok(now) })
+}
+
+// NotReached notes that a connection to the endpoint could not be made. The
+// reason must be short and fit for an operator's table.
+func (e *Endpoint) NotReached(now time.Time, reason string) {
+	e.change(now, func() {
+		e.reach.failed(now, reason)
+		if e.reach.down {
+			e.lose(now)
+		}
+	})
+}
+
+// ended counts the end of the Call's attempt here.
+func (e *Endpoint) ended(now time.Time, c *Call, o Outcome) {
+	e.outcomes[o].Add(1)
+	e.change(now, func() {
+		if o.Failed() {
+			e.ledger.phantom.fail(now, c.Lease.Uncached())
+		}
+		e.errors.ended(now, o)
+		// What the engine's front refuses says nothing of the engine behind it.
+		if c.Status >= 400 && c.Status < 500 {
+			return
+		}
+		if e.circuit.ended(now, c.Lease.start, c.Lease.trial != 0, o, c.Settings.circuit()) && e.circuit.open {
+			e.openings.Add(1)
+		}
+		if o == Served {
+			e.overload.served()
+			e.Progressed(now)
+		}
+		if e.circuit.open && e.circuit.silent && e.circuit.streak >= downAfter {
+			e.lose(now)
+		}
+	})
+}
