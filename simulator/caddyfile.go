@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
@@ -11,7 +12,7 @@ import (
 )
 
 // optionNames lists what may stand in the block, for error messages.
-var optionNames = []string{"engine", "model", "name", "speed", "max_seqs", "kv_tokens", "max_batched_tokens", "reply_tokens"}
+var optionNames = []string{"engine", "model", "name", "speed", "max_seqs", "kv_tokens", "max_batched_tokens", "reply_tokens", "fault"}
 
 // stateKey counts the directives of one Caddyfile.
 const stateKey = "llm_simulator.count"
@@ -33,7 +34,7 @@ func parseCaddyfile(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error)
 }
 
 // UnmarshalCaddyfile sets up the handler from Caddyfile tokens. Each option is
-// optional and may be given once.
+// optional and may be given once, but fault as often as one likes.
 //
 //	llm_simulator [<matcher>] {
 //		engine             8b-h100|8b-a100|70b-h100x4|70b-h100x8|32b-h100x2
@@ -44,6 +45,9 @@ func parseCaddyfile(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error)
 //		kv_tokens          <n>
 //		max_batched_tokens <n>
 //		reply_tokens       <n>
+//		fault              <fault> [<arguments…>] {
+//			rate <share>; every <n>; first <n>; match <text>; everything
+//		}
 //	}
 func (h *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next() // the directive's name
@@ -53,7 +57,7 @@ func (h *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	seen := make(map[string]bool)
 	for d.NextBlock(0) {
 		option := d.Val()
-		if seen[option] {
+		if seen[option] && option != "fault" {
 			return d.Errf("option '%s' is given twice", option)
 		}
 		seen[option] = true
@@ -75,6 +79,10 @@ func (h *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 			err = count(d, &h.MaxBatchedTokens)
 		case "reply_tokens":
 			err = count(d, &h.ReplyTokens)
+		case "fault":
+			var f Fault
+			f, err = unmarshalFault(d)
+			h.Faults = append(h.Faults, f)
 		default:
 			return d.Errf("unknown option '%s'; have %s", option, strings.Join(optionNames, ", "))
 		}
@@ -84,6 +92,9 @@ func (h *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	}
 	// Mistakes in values show at adapt time, with the file and line.
 	if _, err := h.resolve(); err != nil {
+		return d.WrapErr(err)
+	}
+	if _, err := newRules(h.Faults, time.Time{}); err != nil {
 		return d.WrapErr(err)
 	}
 	return nil

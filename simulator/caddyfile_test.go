@@ -87,6 +87,26 @@ func TestCaddyfile(t *testing.T) {
 			`{"handler":"llm_simulator","name":"mine"}`,
 			`{"handler":"llm_simulator","name":"sim-3","speed":10}`,
 		}},
+		{"faults in their order", `:9001 {
+			llm_simulator {
+				fault refuse {
+					first 2
+				}
+				speed 10
+				fault status 503 retry_after 2 {
+					rate 0.25
+					match "break me"
+				}
+				fault status 503 retry_after 2
+				fault silence {
+					everything
+				}
+				fault cut_after 3 {
+					every 5
+				}
+			}
+		}`, []string{`{"faults":[{"fault":"refuse","first":2},{"fault":"status 503 retry_after 2","match":"break me","rate":0.25},` +
+			`{"fault":"status 503 retry_after 2"},{"everything":true,"fault":"silence"},{"every":5,"fault":"cut_after 3"}],"handler":"llm_simulator","name":"sim-1","speed":10}`}},
 		{"with a matcher and before reverse_proxy", `:9001 {
 			reverse_proxy 127.0.0.1:1
 			llm_simulator /v1/*
@@ -107,7 +127,7 @@ func TestCaddyfile(t *testing.T) {
 // Errors name the option, the value and the line.
 func TestCaddyfileErrors(t *testing.T) {
 	for _, tc := range []struct{ block, want string }{
-		{"colour red", "unknown option 'colour'; have engine, model, name, speed, max_seqs, kv_tokens, max_batched_tokens, reply_tokens, at Caddyfile:3"},
+		{"colour red", "unknown option 'colour'; have engine, model, name, speed, max_seqs, kv_tokens, max_batched_tokens, reply_tokens, fault, at Caddyfile:3"},
 		{"speed", "wrong argument count or unexpected line ending after 'speed', at Caddyfile:3"},
 		{"speed 1 2", "wrong argument count"},
 		{"speed fast", "parsing speed 'fast': want a number above 0 and up to 1000, at Caddyfile:3"},
@@ -120,6 +140,18 @@ func TestCaddyfileErrors(t *testing.T) {
 		{"engine abacus", `checking engine "abacus": unknown; have 8b-h100, 8b-a100, 70b-h100x4, 70b-h100x8, 32b-h100x2, at Caddyfile:`},
 		{`name "a b"`, `checking name "a b"`},
 		{`model ""`, "value is empty"},
+		{"fault", "wrong argument count or unexpected line ending after 'fault'"},
+		{"fault explode", `unknown fault "explode"; have refuse, reset`},
+		{"fault cut_after", "the number of tokens is missing; write cut_after <tokens>, at Caddyfile:3"},
+		{"fault reset {\nrate 0\n}", "parsing rate '0': want a share above 0 and up to 1, at Caddyfile:4"},
+		{"fault reset {\nrate NaN\n}", "parsing rate 'NaN'"},
+		{"fault reset {\nevery 0\n}", "parsing every '0': want a whole number of at least 1"},
+		{"fault reset {\nfirst\n}", "wrong argument count"},
+		{"fault reset {\nfirst 1\nfirst 2\n}", "condition 'first' is given twice, at Caddyfile:5"},
+		{"fault reset {\noften\n}", "unknown condition 'often'; have rate, every, first, match, everything"},
+		{"fault silence {\neverything yes\n}", "wrong argument count"},
+		{"fault reset {\nevery 2\nrate 0.5\n}", "give one"},
+		{"fault reset\nfault reset", "given twice with the same conditions"},
 		{"speed 1\nspeed 2", "option 'speed' is given twice, at Caddyfile:4"},
 	} {
 		_, err := handlers(t, ":9001 {\n llm_simulator {\n"+tc.block+"\n}\n}")

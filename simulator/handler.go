@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
@@ -15,6 +16,7 @@ import (
 
 func init() {
 	caddy.RegisterModule(Handler{})
+	caddy.RegisterModule(admin{})
 	httpcaddyfile.RegisterHandlerDirective("llm_simulator", parseCaddyfile)
 	httpcaddyfile.RegisterDirectiveOrder("llm_simulator", httpcaddyfile.Before, "reverse_proxy")
 }
@@ -39,7 +41,8 @@ var servers = caddy.NewUsagePool()
 // everything else with 404; it never calls the next handler.
 //
 // Handlers with the same options, in one configuration or in successive ones,
-// are doors to the same server.
+// are doors to the same server. Faults are not among these options: they belong
+// to the handler.
 type Handler struct {
 	// Name says who serves: it is sent in the X-Simulator response header and
 	// is part of the answer's text. Letters, digits, '.', '_' and '-'.
@@ -74,7 +77,14 @@ type Handler struct {
 	// Default: 128.
 	ReplyTokens int `json:"reply_tokens,omitempty"`
 
+	// Faults are the ways in which the server fails, to rehearse with. Of
+	// several the first that takes a request counts. A request's
+	// X-Simulator-Fault header goes before them, and what the admin route has
+	// set replaces them. Default: none.
+	Faults []Fault `json:"faults,omitempty"`
+
 	options options
+	faults  []*rule
 	server  *server
 }
 
@@ -101,6 +111,10 @@ func (h *Handler) Provision(caddy.Context) error {
 	if err != nil {
 		return err
 	}
+	rules, err := newRules(h.Faults, time.Now())
+	if err != nil {
+		return fmt.Errorf("checking faults: %w", err)
+	}
 	h.options = o
 	v, _, err := servers.LoadOrNew(o, func() (caddy.Destructor, error) { return newServer(o) })
 	if err != nil {
@@ -109,6 +123,7 @@ func (h *Handler) Provision(caddy.Context) error {
 	// Set only now: Cleanup also runs after a failed Provision and must give
 	// back exactly what was taken.
 	h.server = v.(*server)
+	h.faults = h.server.openDoor(rules)
 	return nil
 }
 
@@ -152,13 +167,26 @@ func orDefault[T comparable](v, otherwise T) T {
 
 // ServeHTTP answers as the simulated server.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.Handler) error {
+	// A request may outlive the configuration it came in under, and come in
+	// after that configuration was cleaned up. The pool knows which server is
+	// the current one for these options, and keeps it while the request lasts.
+	v, _ := servers.LoadOrStore(h.options, h.server)
+	defer servers.Delete(h.options)
+	s := v.(*server)
+
 	w.Header().Set("X-Simulator", h.options.name)
 	route, ok := routes[r.URL.Path]
 	allowed := ok && slices.Contains(route.methods, r.Method)
-	if r.ContentLength != 0 && !(allowed && route.reads) {
+	if allowed && route.format != nil {
+		return s.generate(w, r, route.format, s.inForce(h.faults))
+	}
+	if r.ContentLength != 0 {
 		// An answer that comes before the body was read ends the connection:
 		// on HTTP/1 the rest of the body could be taken for requests.
 		w.Header().Set("Connection", "close")
+	}
+	if struck, err := strikeEarly(w, r, wholeFault(s.inForce(h.faults), r.URL.Path), false); struck {
+		return err
 	}
 	if !ok {
 		return writeJSON(w, http.StatusNotFound, detail{"Not Found"})
@@ -167,12 +195,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.
 		w.Header().Set("Allow", strings.Join(route.methods, ", "))
 		return writeJSON(w, http.StatusMethodNotAllowed, detail{"Method Not Allowed"})
 	}
-	// A request may outlive the configuration it came in under, and come in
-	// after that configuration was cleaned up. The pool knows which server is
-	// the current one for these options, and keeps it while the request lasts.
-	v, _ := servers.LoadOrStore(h.options, h.server)
-	defer servers.Delete(h.options)
-	return route.serve(v.(*server), w, r)
+	return route.serve(s, w, r)
 }
 
 // Cleanup gives up the handler's hold on the server. Streams go on.
@@ -180,6 +203,7 @@ func (h *Handler) Cleanup() error {
 	if h.server == nil {
 		return nil
 	}
+	h.server.closeDoor(h.faults)
 	_, err := servers.Delete(h.options)
 	return err
 }

@@ -33,18 +33,29 @@ func freeAddress(t *testing.T) string {
 // load makes Caddy run one site with the simulator, given as JSON options.
 func load(t *testing.T, address, options string) error {
 	t.Helper()
+	return loadServer(t, address, `"logs": null`, options)
+}
+
+// loadServer is load with settings of Caddy's server too.
+func loadServer(t *testing.T, address, settings, options string) error {
+	t.Helper()
+	return caddy.Load(config(address, `{"disabled": true, "config": {"persist": false}}`, settings, options), true)
+}
+
+func config(address, admin, settings, options string) []byte {
 	if options != "" {
 		options = "," + options
 	}
-	return caddy.Load(fmt.Appendf(nil, `{
-		"admin": {"disabled": true, "config": {"persist": false}},
+	return fmt.Appendf(nil, `{
+		"admin": %s,
 		"logging": {"logs": {"default": {"level": "PANIC"}}},
 		"apps": {"http": {"grace_period": "5s", "servers": {"sim": {
 			"listen": [%q],
 			"automatic_https": {"disable": true},
+			%s,
 			"routes": [{"handle": [{"handler": "llm_simulator"%s}]}]
 		}}}}
-	}`, address, options), true)
+	}`, admin, address, settings, options)
 }
 
 // start is load for the whole test, and returns the base URL.

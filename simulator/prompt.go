@@ -75,6 +75,20 @@ func pad(p []byte) []byte {
 	return p
 }
 
+// lastText is what the prompt's last message says, or a text prompt; nothing
+// when it cannot be read.
+func (b *body) lastText() string {
+	raw := b.Prompt
+	if n := len(b.Messages); n > 0 {
+		raw = b.Messages[n-1].Content
+	}
+	text, err := contentText(raw)
+	if err != nil {
+		return ""
+	}
+	return string(text)
+}
+
 func isNull(raw json.RawMessage) bool {
 	return len(raw) == 0 || bytes.Equal(raw, []byte("null"))
 }

@@ -3,6 +3,8 @@ package simulator
 import (
 	"encoding/json"
 	"net/http"
+	"strconv"
+	"strings"
 )
 
 // format is what differs between the two OpenAI endpoints.
@@ -11,11 +13,12 @@ type format struct {
 	object string // of a whole answer
 	chunk  string // of a part of a stream
 	chat   bool
+	prompt func(*body) ([]byte, error)
 }
 
 var (
-	chatFormat = format{"chatcmpl", "chat.completion", "chat.completion.chunk", true}
-	textFormat = format{"cmpl", "text_completion", "text_completion", false}
+	chatFormat = format{"chatcmpl", "chat.completion", "chat.completion.chunk", true, (*body).chatPrompt}
+	textFormat = format{"cmpl", "text_completion", "text_completion", false, (*body).completionPrompt}
 )
 
 type completion struct {
@@ -69,11 +72,17 @@ func (s *server) whole(w http.ResponseWriter, r *http.Request, g *generation) er
 	for !p.finished {
 		var err error
 		if p, err = s.wait(r.Context(), g.call, p.generated); err != nil {
-			return nil // the client is gone
+			return s.gone()
+		}
+		if g.fault.kind == faultErrorAfter && (p.generated >= g.fault.after || p.finished) {
+			return fail(w, g.fault.code, g.fault.says())
 		}
 	}
 	text := g.answer.text(p.generated)
 	c := choice{FinishReason: &g.call.reason}
+	if g.fault.kind == faultNoEnd {
+		c.FinishReason = nil
+	}
 	if g.format.chat {
 		c.Message = &content{Role: "assistant", Content: &text}
 	} else {
@@ -81,87 +90,45 @@ func (s *server) whole(w http.ResponseWriter, r *http.Request, g *generation) er
 	}
 	whole := g.completion(g.format.object, c)
 	whole.Usage = g.usageOf(p)
-	return writeJSON(w, http.StatusOK, whole)
-}
-
-// stream writes server-sent events: headers at once, for chat a chunk with the
-// role together with the first token, a chunk for each token, one with the
-// reason for the end, the usage if asked for, and the end marker.
-func (s *server) stream(w http.ResponseWriter, r *http.Request, g *generation) error {
-	h := w.Header()
-	h.Set("Content-Type", "text/event-stream; charset=utf-8")
-	h.Set("Cache-Control", "no-cache")
-	w.WriteHeader(http.StatusOK)
-	ev := events{w: w, flush: http.NewResponseController(w).Flush}
-	ev.done()
-
-	seen := 0
-	for {
-		p, err := s.wait(r.Context(), g.call, seen)
-		if err != nil {
-			return nil // the client is gone
-		}
-		if seen == 0 && g.format.chat {
-			ev.send(g.completion(g.format.chunk, choice{Delta: &content{Role: "assistant", Content: new(string)}}))
-		}
-		for ; seen < p.generated && ev.err == nil; seen++ {
-			ev.send(g.completion(g.format.chunk, g.part(g.answer.token(seen), nil)))
-			ev.done()
-		}
-		if p.finished {
-			ev.send(g.completion(g.format.chunk, g.part("", &g.call.reason)))
-			if g.usage {
-				last := g.completion(g.format.chunk)
-				last.Usage = g.usageOf(p)
-				ev.send(last)
-			}
-			ev.write([]byte("[DONE]"))
-			ev.done()
-		}
-		if p.finished || ev.err != nil {
-			return nil
-		}
-	}
-}
-
-// part is a choice in a chunk.
-func (g *generation) part(text string, reason *string) choice {
-	if g.format.chat {
-		return choice{Delta: &content{Content: &text}, FinishReason: reason}
-	}
-	return choice{Text: &text, FinishReason: reason}
-}
-
-// events writes server-sent events and keeps the first error.
-type events struct {
-	w     http.ResponseWriter
-	flush func() error
-	err   error
-}
-
-func (e *events) send(v any) {
-	data, err := json.Marshal(v)
+	data, err := json.Marshal(whole)
 	if err != nil {
-		e.err = err
-		return
+		return err
 	}
-	e.write(data)
+	// Where the text stands in it, as far as a fault lets it come.
+	part := g.answer.text(min(g.fault.after, p.generated))
+	return s.send(w, r, g.fault, data, strings.Index(string(data), text)+len(part))
 }
 
-func (e *events) write(data []byte) {
-	if e.err != nil {
-		return
+// send writes a whole answer, or what a fault makes of it: a part of it up to
+// an offset, and then the end of the connection, of everything or of the answer.
+func (s *server) send(w http.ResponseWriter, r *http.Request, f fault, data []byte, offset int) error {
+	if f.kind == faultMalformedAfter {
+		data = data[:offset]
 	}
-	line := make([]byte, 0, len(data)+8)
-	line = append(line, "data: "...)
-	line = append(line, data...)
-	line = append(line, "\n\n"...)
-	_, e.err = e.w.Write(line)
-}
-
-// done hands over what was written.
-func (e *events) done() {
-	if e.err == nil {
-		e.err = e.flush()
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Length", strconv.Itoa(len(data)))
+	w.WriteHeader(http.StatusOK)
+	switch f.kind {
+	case faultTrickle:
+		if writeSlowly(r.Context(), w, data, f.wait) != nil {
+			return s.gone()
+		}
+		return nil
+	case faultCutAfter, faultStallAfter:
+		data = data[:offset]
 	}
+	_, err := w.Write(data)
+	switch f.kind {
+	case faultCutAfter, faultStallAfter:
+		_ = http.NewResponseController(w).Flush()
+		if f.kind == faultStallAfter {
+			hang(r)
+			return s.gone()
+		}
+		sever(w, true)
+		return nil
+	case faultCloseAfterReply:
+		closeAfter(w, r, f, false)
+	}
+	return err
 }

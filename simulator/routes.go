@@ -9,9 +9,11 @@ import (
 // version is what /version says; clients look for a vLLM version there.
 const version = "0.11.0+simulator"
 
+// route is what is at a path: an answer that is generated in a format, or one
+// that is at hand.
 type route struct {
 	methods []string
-	reads   bool // the request's body, to its end
+	format  *format
 	serve   func(*server, http.ResponseWriter, *http.Request) error
 }
 
@@ -22,13 +24,13 @@ var (
 )
 
 var routes = map[string]route{
-	"/v1/chat/completions": {post, true, (*server).chat},
-	"/v1/completions":      {post, true, (*server).completions},
-	"/v1/models":           {get, false, (*server).models},
-	"/health":              {get, false, (*server).health},
-	"/ping":                {getPost, false, (*server).health},
-	"/version":             {get, false, (*server).version},
-	"/metrics":             {get, false, (*server).metrics},
+	"/v1/chat/completions": {methods: post, format: &chatFormat},
+	"/v1/completions":      {methods: post, format: &textFormat},
+	"/v1/models":           {methods: get, serve: (*server).models},
+	"/health":              {methods: get, serve: (*server).health},
+	"/ping":                {methods: getPost, serve: (*server).health},
+	"/version":             {methods: get, serve: (*server).version},
+	"/metrics":             {methods: get, serve: (*server).metrics},
 }
 
 // health answers with an empty 200.
@@ -79,15 +81,37 @@ type apiError struct {
 	Code    int     `json:"code"`
 }
 
+// loadingError is what llama.cpp's server says while it loads a model; vLLM's
+// does not listen yet then.
+type loadingError struct {
+	Code    int    `json:"code"`
+	Message string `json:"message"`
+	Type    string `json:"type"`
+}
+
+type errorBody struct {
+	Error any `json:"error"`
+}
+
+// failure is an error's body, or its event in a stream.
+func failure(status int, message string) errorBody {
+	kind := "BadRequestError"
+	switch {
+	case status == http.StatusNotFound:
+		kind = "NotFoundError"
+	case status == http.StatusInternalServerError:
+		kind = "InternalServerError"
+	case status == http.StatusTooManyRequests || status > http.StatusInternalServerError:
+		if kind = http.StatusText(status); kind == "" {
+			kind = "OverloadedError" // 529 has no text
+		}
+	}
+	return errorBody{apiError{Message: message, Type: kind, Code: status}}
+}
+
 // fail answers a request that the API understood but does not serve.
 func fail(w http.ResponseWriter, status int, message string) error {
-	kind := "BadRequestError"
-	if status == http.StatusNotFound {
-		kind = "NotFoundError"
-	}
-	return writeJSON(w, status, struct {
-		Error apiError `json:"error"`
-	}{apiError{Message: message, Type: kind, Code: status}})
+	return writeJSON(w, status, failure(status, message))
 }
 
 // detail is how FastAPI answers where no route is.

@@ -12,7 +12,7 @@ import (
 // held up; beyond that the simulated server was simply slow.
 const maxLag = 100 * time.Millisecond
 
-// server is one simulated server: an engine, a clock and counters.
+// server is one simulated server: an engine, a clock, counters and faults.
 type server struct {
 	options options
 	started time.Time
@@ -24,6 +24,7 @@ type server struct {
 	calls    map[uint64]*call // sequences in the engine
 	driver   chan struct{}    // closed when the driver ends; nil when there is none
 	counters counters
+	faults   faults
 }
 
 // call is one sequence as its HTTP request sees it. The server's lock guards
