@@ -72,6 +72,31 @@ var longStreams = []struct {
 	})},
 }
 
+// In the dialects whose events differ in little else, the second event of a kind
+// is passed over by comparing, or a long answer costs ten times as much.
+func TestEventsAreLearnt(t *testing.T) {
+	for _, s := range longStreams {
+		r := New(s.api, s.contentType)
+		r.Observe(s.bytes[:len(s.bytes)/2])
+		var p *pattern
+		switch r := r.(type) {
+		case *events:
+			p = &r.pattern
+		case *lines:
+			p = &r.pattern
+		}
+		end := "}\n\n"
+		if inLines(s.api) {
+			end = "}\n"
+		}
+		_, rest, _ := strings.Cut(string(s.bytes[len(s.bytes)/2:]), end)
+		n, _ := p.skip([]byte(rest))
+		if learnt := n > 0; learnt != (s.api != request.Completion) { // its counts change
+			t.Errorf("%s: passed over %v", s.name, learnt)
+		}
+	}
+}
+
 func BenchmarkEvent(b *testing.B) {
 	for _, bench := range []struct{ name, event string }{
 		{"content", vllmChunk},

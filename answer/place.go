@@ -9,7 +9,7 @@ const (
 	// Objects, and lists of them. The elements of a list at the root are answers
 	// themselves: that is how a batch comes.
 	root
-	body   // a part of it that holds the rest: Ollama's message, the Responses API's response
+	body   // what an event is about: Anthropic's message, a response, TGI's token
 	choice // OpenAI
 	delta  // what a choice or a block has more of
 	item   // of a response's output
@@ -25,15 +25,15 @@ const (
 	parts // of an item's content or summary
 	blocks
 
-	// Values that strings may be, and all but these are passed over.
-	failure  // an error: an object, or its message
-	token    // what a generated token fills: text, tool calls, audio
-	finish   // a reason to finish: not null, nor empty
-	final    // the whole text once more: there only at the end
-	ended    // true at the end
-	kind     // what an event is, in words
-	prompt   // counts
-	output   //
+	// Values. Strings in any other place are passed over.
+	failure // an error: an object, or its message
+	token   // what a generated token fills: text, tool calls, audio
+	finish  // a reason to finish: not null, nor empty
+	final   // the whole text once more: there only at the end
+	ended   // true at the end
+	kind    // what an event is, in words
+	prompt  // counts
+	output
 	cached   // cached prompt tokens, under any of their names
 	uncached // Anthropic's parts of the prompt: not cached,
 	reread   // read from the cache,
@@ -45,10 +45,8 @@ const (
 	varying  // of no interest, but another in every event
 )
 
-// list reports whether p is a place for lists alone.
-func (p place) list() bool { return choices <= p && p <= blocks }
-
-// element is the place of what is in a list at p.
+// element is the place of what is in a list at p. An object at a list's place has
+// no members that mean anything, nor has a list at an object's any elements.
 func (p place) element() place {
 	switch p {
 	case root:

@@ -32,7 +32,7 @@ type scanner struct {
 	isKey   bool // the current string is
 	escaped bool // the next byte belongs to an escape
 	spoke   bool // something generated was seen in this value
-	loose   bool // and it was no string by itself: there is no hole for it
+	loose   bool // and some of it is no string with a hole around it
 	chosen  bool // .choices has an object in it
 	counted bool // .usage is an object
 	closed  bool // the outermost object or list has closed
@@ -152,9 +152,6 @@ func (s *scanner) open(object bool) {
 		s.counted = true
 	case object && p == choice:
 		s.chosen = true
-	case p == root, p == token:
-	case object == p.list():
-		p = elsewhere
 	}
 	s.depth++
 	if s.depth <= maxLevels {
@@ -221,19 +218,22 @@ func (s *scanner) string(b []byte, i int) int {
 		if back < 0 {
 			break
 		}
-		s.content(b[i : i+back+1])
-		i += back + 1
-		if i == len(b) {
+		begin := i
+		if i += back + 2; i > len(b) { // the escape goes on in the next piece
+			s.content(b[begin:])
 			s.escaped = true
-			return i
+			return len(b)
 		}
-		s.content(b[i : i+1])
-		i++
+		if s.hears() {
+			s.content(b[begin:i])
+		}
 		if i > quote {
 			quote = indexFrom(b, i, '"')
 		}
 	}
-	s.content(b[i:quote])
+	if s.hears() {
+		s.content(b[i:quote])
+	}
 	if quote == len(b) {
 		return quote
 	}
@@ -261,9 +261,14 @@ func (s *scanner) content(p []byte) {
 	if s.isKey {
 		// A key of another length than any known one must not pass for one.
 		s.n += copy(s.text[s.n:], p)
-	} else if s.slot >= failure && len(p) > 0 {
+	} else if len(p) > 0 {
 		s.value(p)
 	}
+}
+
+// hears reports whether what is in the current string can still teach anything.
+func (s *scanner) hears() bool {
+	return s.isKey || s.slot >= failure && (s.slot != token || !s.spoke)
 }
 
 // named takes in a member's name.
@@ -277,7 +282,10 @@ func (s *scanner) named() {
 // value takes in a piece, not empty, of a string that is a value.
 func (s *scanner) value(p []byte) {
 	switch s.slot {
-	case token, final:
+	case token:
+		s.generated()
+	case final:
+		s.loose = true
 		s.generated()
 	case finish:
 		s.finished()
