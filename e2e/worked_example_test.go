@@ -23,7 +23,9 @@ func TestWorkedExample(t *testing.T) {
 		for _, name := range []string{"s11", "s12", "s13", "s14"} {
 			b.WriteString(" " + servers[name].addr())
 		}
-		b.WriteString(" {\n" + fast + "strategy " + strategy + "\nspill_waiting 3\nspill_ttft 500ms\n")
+		// The long stream's head, which comes before its first token, tells where
+		// it went.
+		b.WriteString(" {\n" + fast + "first_token off\nstrategy " + strategy + "\nspill_waiting 3\nspill_ttft 500ms\n")
 		for name, s := range servers {
 			fmt.Fprintf(&b, "endpoint %s {\nname %s\n", s.addr(), name)
 			if name == drain {

@@ -3,18 +3,23 @@ package llmlb
 // Features is what reading a request tells about it: all that the choice of an
 // endpoint needs, and nothing of the prompt's text. Package request fills it.
 type Features struct {
-	// API names the dialect the request was read as: "chat", "completions", or
-	// "" where the path's body is not read.
+	// API names the dialect of the request, as package request does; "" where
+	// its path is none that generates, or none that is known.
 	API string
 
 	// Opaque says that the body was not understood. The engine answers for
 	// it; we route it by Key alone and guess its cost from its size.
 	Opaque bool
 
+	// Broken says that it is not what its dialect asks for: no whole JSON
+	// object. Whatever the engine answers to it is the client's doing.
+	Broken bool
+
 	// Model is the value of the body's "model", unescaped. Empty when absent.
 	Model string
 
-	// Stream says that the client asked for server-sent events.
+	// Stream says that the client asked for the answer in pieces: server-sent
+	// events, or lines of JSON in Ollama's dialects.
 	Stream bool
 
 	// StreamUsage says that the client asked for usage in the stream

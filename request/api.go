@@ -129,6 +129,7 @@ func Read(api string, body []byte, o *Options) (llmlb.Features, error) {
 	if !whole || !readsPrompt(api) {
 		f := opaque(api, body, o)
 		r.native(&f, whole)
+		f.Broken = api != "" && !whole
 		return f, nil
 	}
 

@@ -85,7 +85,12 @@ func FuzzReadNative(f *testing.F) {
 			if got.MaxOutputTokens < 0 || got.MaxOutputTokens > maxCount || len(got.Model) > maxModel {
 				t.Fatalf("%s: out of bounds: %+v", api, got)
 			}
+			whole := bytes.TrimPrefix(body, []byte("\xEF\xBB\xBF"))
+			if got.Broken && jsontext.Value(whole).IsValid() && jsontext.Value(whole).Kind() == '{' {
+				t.Fatalf("%s: broken is %v: %+v", api, got.Broken, got)
+			}
 			want.API, want.Model, want.Stream, want.MaxOutputTokens = api, got.Model, got.Stream, got.MaxOutputTokens
+			want.Broken = got.Broken
 			if !reflect.DeepEqual(got, want) {
 				t.Fatalf("%s\n got %+v\nwant %+v", api, got, want)
 			}

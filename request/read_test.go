@@ -135,7 +135,7 @@ func TestReadOpaque(t *testing.T) {
 		"\xEF\xBB\xBF", "\xEF\xBB\xBF\xEF\xBB\xBF{}", "model=m&stream=true", "\xFE\xED\xFA\xCE",
 	} {
 		f := mustRead(t, Chat, body)
-		want := llmlb.Features{API: Chat, Opaque: true, Key: f.Key, InputTokens: max(1, (len(body)+3)/4)}
+		want := llmlb.Features{API: Chat, Opaque: true, Broken: true, Key: f.Key, InputTokens: max(1, (len(body)+3)/4)}
 		if !reflect.DeepEqual(f, want) {
 			t.Errorf("%q: got %+v; want %+v", body, f, want)
 		}

@@ -181,7 +181,7 @@ func streamed(f *answer.Facts) (llmlb.Outcome, error) {
 // may have been cut within a line, which is ended first.
 func (b *body) cutEvent() []byte {
 	p := answer.Problem{
-		Status: http.StatusBadGateway, Type: "server_error", Code: "stream_cut",
+		Status: http.StatusBadGateway, Code: "stream_cut",
 		Message: "The inference server ended the stream before the answer was complete.",
 	}
 	if errors.Is(b.over, errStalled) {

@@ -90,6 +90,10 @@ func (a *attempt) unanswered(ctx context.Context, err error, connected bool) *fa
 	case errors.Is(cause, errStalled):
 		return &failure{outcome: llmlb.FirstTokenTimeout, err: errStalled}
 	}
+	var ne net.Error
+	if errors.As(err, &ne) && ne.Timeout() { // response_header_timeout, read_timeout
+		return &failure{outcome: llmlb.FirstTokenTimeout, err: err}
+	}
 	return &failure{outcome: llmlb.EngineError, err: err}
 }
 
@@ -187,12 +191,9 @@ func another(err error) error {
 
 // final is the error on which it does not.
 func final(f *failure) error {
-	e := &attemptError{text: f.err.Error(), timeout: f.outcome == llmlb.FirstTokenTimeout}
 	var ne net.Error
-	if errors.As(f.err, &ne) && ne.Timeout() {
-		e.timeout = true
-	}
-	return e
+	slow := f.outcome == llmlb.FirstTokenTimeout || errors.As(f.err, &ne) && ne.Timeout()
+	return &attemptError{text: f.err.Error(), timeout: slow}
 }
 
 // maxRetryAfterSeconds keeps the arithmetic of seconds far from its limits.

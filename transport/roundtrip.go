@@ -15,7 +15,6 @@ import (
 
 	"github.com/caddy-llmlb/caddy-llmlb/answer"
 	"github.com/caddy-llmlb/caddy-llmlb/llmlb"
-	"github.com/caddy-llmlb/caddy-llmlb/request"
 )
 
 // RoundTrip makes one attempt at the endpoint that the selection policy chose,
@@ -215,20 +214,14 @@ func (a *attempt) pass(resp *http.Response, r answer.Reader, h held, o llmlb.Out
 func (a *attempt) outcomeOf(status int) llmlb.Outcome {
 	c := a.call
 	switch {
-	case overloadStatus(status):
+	case answer.OverloadStatus(status):
 		return llmlb.Overloaded
 	case status < http.StatusInternalServerError:
 		return llmlb.Served
-	case c.Opaque && (c.API == request.Chat || c.API == request.Completions):
+	case c.Broken:
 		return llmlb.Served
 	}
 	return llmlb.EngineError
-}
-
-// overloadStatus reports whether an HTTP status says "too much to do" rather
-// than "broken". 529 is Anthropic's and Dynamo's.
-func overloadStatus(status int) bool {
-	return status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable || status == 529
 }
 
 // readerFor chooses how to read the answer along, nil for not at all: what is

@@ -100,6 +100,7 @@ func (t *Transport) Provision(ctx caddy.Context) error {
 	if err := t.HTTPTransport.Provision(ctx); err != nil {
 		return err
 	}
+	t.Transport.DialContext = candidly(t.Transport.DialContext)
 	t.fresh = withoutReuse(t.Transport, t.Versions)
 	return nil
 }

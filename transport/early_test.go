@@ -1,0 +1,102 @@
+package transport
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// A server that answers an upload early and hangs up is heard, every time.
+func TestEarlyAnswerOutlivesTheUpload(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	go func() {
+		for {
+			c, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = http.ReadRequest(bufio.NewReader(c))
+			io.WriteString(c, "HTTP/1.1 413 Request Entity Too Large\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}")
+			c.Close() // with the upload unread: the connection is reset
+		}
+	}()
+	rt := &http.Transport{DialContext: candidly(new(net.Dialer).DialContext)}
+	defer rt.CloseIdleConnections()
+	for i := range 100 {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+ln.Addr().String(), strings.NewReader(strings.Repeat("x", 3<<20)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		res, err := rt.RoundTrip(req)
+		if err != nil {
+			t.Fatalf("upload %d: %v", i, err)
+		}
+		body, err := io.ReadAll(res.Body)
+		res.Body.Close()
+		if err != nil || res.StatusCode != http.StatusRequestEntityTooLarge || string(body) != "{}" {
+			t.Fatalf("upload %d: status %d: %q, %v", i, res.StatusCode, body, err)
+		}
+	}
+}
+
+// brittle is a connection that takes nothing and shows nothing.
+type brittle struct {
+	net.Conn
+	closed chan struct{}
+	once   sync.Once
+}
+
+var errTakesNothing = errors.New("takes nothing")
+
+func (b *brittle) Read([]byte) (int, error)  { <-b.closed; return 0, io.EOF }
+func (b *brittle) Write([]byte) (int, error) { return 0, errTakesNothing }
+func (b *brittle) Close() error              { b.once.Do(func() { close(b.closed) }); return nil }
+
+// A write fails as soon as nothing more can be read, and after a second at most.
+func TestFailedWritesWaitForTheAnswerAndNoLonger(t *testing.T) {
+	for name, tc := range map[string]struct {
+		before func(net.Conn)
+		want   time.Duration
+	}{
+		"nothing is heard": {func(net.Conn) {}, answerWithin},
+		"closed meanwhile": {func(c net.Conn) { time.AfterFunc(100*time.Millisecond, func() { c.Close() }) }, 100 * time.Millisecond},
+		"read to its end":  {func(c net.Conn) { c.Close(); _, _ = c.Read(nil) }, 0},
+		"read to its end late": {func(c net.Conn) {
+			go func() { _, _ = c.Read(nil) }()
+			time.AfterFunc(time.Millisecond, func() { c.Close() })
+		}, time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c, err := candidly(func(context.Context, string, string) (net.Conn, error) {
+					return &brittle{closed: make(chan struct{})}, nil
+				})(t.Context(), "", "")
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer c.Close()
+				tc.before(c)
+				begun := time.Now()
+				if _, err := fmt.Fprint(c, "x"); !errors.Is(err, errTakesNothing) {
+					t.Errorf("error %v", err)
+				}
+				if took := time.Since(begun); took != tc.want {
+					t.Errorf("took %v, want %v", took, tc.want)
+				}
+			})
+		})
+	}
+}
