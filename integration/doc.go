@@ -7,7 +7,11 @@
 // only when asked for. Nothing here survives a test: every process that one
 // starts ends with it.
 //
-//   - LLMLB_INTEGRATION=1, which .ci/full sets, runs those against the simulator.
+//   - LLMLB_INTEGRATION=1, which .ci/full sets, runs those against the simulator:
+//     where requests go, and what clients see when a server fails. For that a
+//     toxiproxy, which runs in the test's own process, stands before one of two
+//     simulators and delays, cuts, resets or holds back what they write; or the
+//     process of one is killed or stopped under the streams of 200 clients.
 //   - LLAMA_SERVER, the path of llama.cpp's llama-server, runs those against that
 //     engine. They make a small model for it, with random weights and the same
 //     at every run; LLAMA_MODEL names another GGUF file to use instead, of a model

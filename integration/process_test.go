@@ -28,10 +28,11 @@ func need(t *testing.T) {
 // spawn runs a program until the test ends and shows what it printed if the test
 // failed. The shell in between ends the program when its standard input closes,
 // which the system does for us even when the test binary is killed: a simulator
-// that listens on every interface must not outlive it.
-func spawn(t *testing.T, name string, env []string, program string, args ...string) {
+// that listens on every interface must not outlive it. The id of the program's
+// process, not the shell's, is returned.
+func spawn(t *testing.T, name string, env []string, program string, args ...string) (pid int) {
 	t.Helper()
-	const guard = `"$@" & pid=$!; cat >/dev/null; kill -9 "$pid"; wait "$pid"`
+	const guard = `"$@" 3>&- & pid=$!; echo "$pid" >&3; exec 3>&-; cat >/dev/null; kill -9 "$pid"; wait "$pid"`
 	cmd := exec.Command("sh", append([]string{"-c", guard, "sh", program}, args...)...)
 	cmd.Env = append(os.Environ(), env...)
 	var printed output
@@ -40,7 +41,15 @@ func spawn(t *testing.T, name string, env []string, program string, args ...stri
 	if err != nil {
 		t.Fatalf("preparing %s: %v", name, err)
 	}
-	if err := cmd.Start(); err != nil {
+	told, tell, err := os.Pipe()
+	if err != nil {
+		t.Fatalf("preparing %s: %v", name, err)
+	}
+	defer told.Close()
+	cmd.ExtraFiles = []*os.File{tell}
+	err = cmd.Start()
+	_ = tell.Close()
+	if err != nil {
 		t.Fatalf("starting %s: %v", name, err)
 	}
 	t.Cleanup(func() {
@@ -50,6 +59,10 @@ func spawn(t *testing.T, name string, env []string, program string, args ...stri
 			t.Logf("%s printed:\n%s", name, printed.String())
 		}
 	})
+	if _, err := fmt.Fscan(told, &pid); err != nil {
+		t.Fatalf("learning the process id of %s: %v", name, err)
+	}
+	return pid
 }
 
 // output collects what a process prints, from several goroutines.

@@ -28,6 +28,7 @@ const simulatorModule = "github.com/llm-d/llm-d-inference-sim"
 type simulator struct {
 	name string
 	port int
+	pid  int
 }
 
 func (s simulator) address() string { return fmt.Sprintf("127.0.0.1:%d", s.port) }
@@ -39,17 +40,15 @@ type load struct {
 	KV      float64 `json:"kv-cache-usage"` // 0 to 1
 }
 
-// startSimulator runs a simulator that reports itself idle, and waits until it
-// serves.
+// startSimulator runs a simulator that has a prefix cache, reports itself idle,
+// and can be told to report another load.
 func startSimulator(t *testing.T, name string) simulator {
 	t.Helper()
-	s := simulator{name: name, port: freePort(t)}
 	idle, err := json.Marshal(load{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	spawn(t, name, []string{"POD_IP=127.0.0.1", "POD_NAME=" + name}, buildSimulator(t),
-		"--port", fmt.Sprint(s.port),
+	return runSimulator(t, name,
 		"--model", "sim-model", "--force-dummy-tokenizer", "--seed", "1",
 		"--max-num-seqs", "4", "--max-waiting-queue-length", "8", "--max-model-len", "8192",
 		"--enable-kvcache", "--kv-cache-size", "1024", "--block-size", "16", "--zmq-endpoint", "",
@@ -57,6 +56,14 @@ func startSimulator(t *testing.T, name string) simulator {
 		"--inter-token-latency", "10ms", "--time-factor-under-load", "2.0",
 		"--fake-metrics", string(idle),
 	)
+}
+
+// runSimulator runs a simulator until the test ends, and waits until it serves.
+func runSimulator(t *testing.T, name string, args ...string) simulator {
+	t.Helper()
+	s := simulator{name: name, port: freePort(t)}
+	s.pid = spawn(t, name, []string{"POD_IP=127.0.0.1", "POD_NAME=" + name}, buildSimulator(t),
+		append([]string{"--port", fmt.Sprint(s.port)}, args...)...)
 	eventually(t, name+" to be ready", func() error {
 		_, err := get(t, "http://"+s.address()+"/health/ready")
 		return err
