@@ -7,10 +7,12 @@ import (
 
 // budget bounds how many attempts of a pool may follow failed ones. When every
 // server fails, retries would double and treble the load on what is left. When
-// one of many dies, all that was open there may go elsewhere at once. Pure;
-// under the pool's lock. The zero value is a pool that has done nothing yet.
+// one of many dies, all that was open there may go elsewhere at once, and what
+// fails after it still finds something to spend. Pure; under the pool's lock. The
+// zero value is a pool that has done nothing yet.
 type budget struct {
 	calls, retries float64 // fading
+	rescues        float64 // fading fast; see take
 	at             time.Time
 
 	// For metrics; they never go back.
@@ -26,11 +28,15 @@ const (
 	// budgetHalf is how long it takes for half of what happened to be
 	// forgotten.
 	budgetHalf = 10 * time.Second
+	// rescueHalf is the same for what was covered by open calls.
+	rescueHalf = time.Second
 )
 
 func (b *budget) fade(now time.Time) {
-	keep := math.Exp2(-float64(max(0, now.Sub(b.at))) / float64(budgetHalf)) // 0 at first
+	ago := float64(max(0, now.Sub(b.at))) // for ever, at first
+	keep := math.Exp2(-ago / float64(budgetHalf))
 	b.calls, b.retries, b.at = b.calls*keep, b.retries*keep, now
+	b.rescues *= math.Exp2(-ago / float64(rescueHalf))
 }
 
 // began counts an attempt that begins: the first of a call, or one that follows.
@@ -44,14 +50,19 @@ func (b *budget) began(now time.Time, first bool) {
 }
 
 // take reports whether one more retry may be made, and counts it. open is how
-// many calls the pool has open.
+// many calls the pool has open: as many may be rescued in one blow, which leaves
+// the rest of the budget as it was.
 func (b *budget) take(now time.Time, open int) bool {
 	b.fade(now)
-	if b.retries+1 > budgetLeast+budgetShare*b.calls+float64(open) {
+	switch {
+	case b.rescues+1 <= float64(open):
+		b.rescues++
+	case b.retries+1 <= budgetLeast+budgetShare*b.calls:
+		b.retries++
+	default:
 		b.refused++
 		return false
 	}
-	b.retries++
 	return true
 }
 

@@ -47,6 +47,23 @@ func TestRetryBudget(t *testing.T) {
 			t.Errorf("%d allowed after half was forgotten, want 5", got)
 		}
 	})
+	t.Run("what fails after a server has died", func(t *testing.T) {
+		var b budget
+		for range 200 {
+			b.began(at(0), true)
+		}
+		for range 100 {
+			if !b.take(at(4), 200) {
+				t.Fatal("what was open there was not rescued")
+			}
+		}
+		for i := range 8 {
+			b.began(at(10), true)
+			if !b.take(at(10), 8) {
+				t.Fatalf("call %d, six seconds later, is refused another server", i+1)
+			}
+		}
+	})
 	t.Run("an outage of an hour", func(t *testing.T) {
 		var b budget
 		retries := 0

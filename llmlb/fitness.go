@@ -140,8 +140,11 @@ func (e *Endpoint) ended(now time.Time, c *Call, o Outcome) {
 		if c.Status >= 400 && c.Status < 500 {
 			return
 		}
-		if e.circuit.ended(now, c.Lease.start, c.Lease.trial != 0, o, c.Settings.circuit()) && e.circuit.open {
+		switch changed := e.circuit.ended(now, c.Lease.start, c.Lease.trial != 0, o, c.Settings.circuit()); {
+		case changed && e.circuit.open:
 			e.openings.Add(1)
+		case changed:
+			e.ledger.phantom = phantom{} // it has shown that it serves
 		}
 		if o == Served {
 			e.overload.served()

@@ -13,9 +13,9 @@ const lifeKeep = 10 * time.Second
 func (e *Endpoint) Progressed(now time.Time) { e.progressAt.Store(now.UnixNano()) }
 
 // progressed reports whether the endpoint is known to have generated something
-// after the given moment, and of late. Under the pool's lock.
-func (e *Endpoint) progressed(since, now time.Time) bool {
-	if recent := now.Add(-lifeKeep); recent.After(since) {
+// after the given moment, and not longer than keep ago. Under the pool's lock.
+func (e *Endpoint) progressed(since, now time.Time, keep time.Duration) bool {
+	if recent := now.Add(-keep); recent.After(since) {
 		since = recent
 	}
 	return e.progressAt.Load() > since.UnixNano() || e.ledger.progressAt.After(since)
@@ -40,7 +40,9 @@ func (e *Endpoint) Queued(since, now time.Time, s *Settings) bool {
 	if load, sig := e.Load(now, s), &e.ledger.signals; !load.Blind && sig.Waiting == 0 && sig.At.After(since) {
 		return false
 	}
-	return e.progressed(since, now) || e.busySilently(since, now)
+	// What two pages tell is as old as the first of them.
+	keep := max(lifeKeep, 3*s.Scrape.Interval)
+	return e.progressed(since, now, keep) || e.busySilently(since, now)
 }
 
 // Quiet answers are those that show no tokens while they are generated.
@@ -113,7 +115,7 @@ func (e *Endpoint) Lost() <-chan struct{} {
 // lose tells those who wait for an answer, unless the endpoint goes on
 // generating for somebody. Under the pool's lock.
 func (e *Endpoint) lose(now time.Time) {
-	if e.lost != nil && !e.progressed(time.Time{}, now) {
+	if e.lost != nil && !e.progressed(time.Time{}, now, lifeKeep) {
 		close(e.lost)
 		e.lost = nil
 	}

@@ -1,6 +1,9 @@
 package llmlb
 
-import "testing"
+import (
+	"testing"
+	"time"
+)
 
 // A request that waits for its first token longer than it should is either
 // queued behind others or lost. What speaks for the first has to be seen.
@@ -51,9 +54,9 @@ func TestQueued(t *testing.T) {
 				counted(e, sec, 2, 3, 5000+sec)
 			}
 		}, true},
-		{"the last tokens were counted before", func(_ *Pool, e *Endpoint) {
+		{"tokens of a second that began before", func(_ *Pool, e *Endpoint) {
 			for sec := 5.0; sec < asks; sec++ {
-				counted(e, sec, 2, 3, 5000+min(sec, 10))
+				counted(e, sec, 2, 3, 5000+min(sec, 11))
 			}
 		}, false},
 		{"one slot, and an older answer that comes whole", func(p *Pool, e *Endpoint) { whole(p, e, 5) }, true},
@@ -80,6 +83,38 @@ func TestQueued(t *testing.T) {
 				t.Error("still queued after five minutes without another sign of life")
 			}
 		})
+	}
+}
+
+// A page that was read before the request was sent cannot have counted it.
+func TestAPageFromBeforeDoesNotDenyAQueue(t *testing.T) {
+	p, e, _ := withCircuit(t)
+	e.ObserveSignals(page(9.9, 2, 0))
+	e.Progressed(at(11))
+	if !e.Queued(at(10), at(12), p.Current()) {
+		t.Error("not queued")
+	}
+	e.ObserveSignals(page(11.9, 2, 0))
+	if e.Queued(at(10), at(12), p.Current()) {
+		t.Error("queued where a newer page says that nobody waits")
+	}
+}
+
+// Pages that are read rarely tell of progress late.
+func TestProgressOnPagesThatAreReadRarely(t *testing.T) {
+	p, e, _ := withCircuit(t)
+	s := *p.Current()
+	s.Scrape = Scrape{Interval: 15 * time.Second, StaleAfter: time.Minute}
+	for sec := 0.0; sec <= 45; sec += 15 {
+		g := page(sec, 2, 3)
+		g.GenerationTokens = 1000 + sec
+		e.ObserveSignals(g)
+	}
+	if !e.Queued(at(20), at(59), &s) { // something was computed after 30 s
+		t.Error("not queued")
+	}
+	if e.Queued(at(31), at(59), &s) {
+		t.Error("queued, though nobody knows of anything that came after")
 	}
 }
 
@@ -117,6 +152,10 @@ func TestLost(t *testing.T) {
 		{"five in silence, while tokens come", func(p *Pool, e *Endpoint) {
 			e.Progressed(at(19))
 			fail(p, e, 20, 5, FirstTokenTimeout)
+		}, false},
+		{"one in silence, where one opens the circuit", func(p *Pool, e *Endpoint) {
+			p.Current().Circuit.Failures = 1
+			fail(p, e, 20, 1, FirstTokenTimeout)
 		}, false},
 		{"five errors", func(p *Pool, e *Endpoint) { fail(p, e, 20, 5, EngineError) }, false},
 		{"four errors and silence", func(p *Pool, e *Endpoint) {

@@ -24,11 +24,16 @@ const (
 	// phantomFaint is what is left of a single failure after two such times:
 	// from then on the endpoint no longer counts as failing.
 	phantomFaint = phantomLeast / 4
+	// phantomMost bounds what many failures add up to: a server that is well
+	// again must not pay for a hundred of them for half a minute. Who goes on
+	// failing is the circuit's business.
+	phantomMost = 8 * phantomLeast
 )
 
 // fail adds what one failed attempt leaves.
 func (p *phantom) fail(now time.Time, uncached int) {
-	p.tokens = p.left(now) + float64(min(max(uncached, phantomLeast), maxPrompt))
+	added := float64(min(max(uncached, phantomLeast), maxPrompt))
+	p.tokens = max(added, min(p.left(now)+added, phantomMost))
 	p.at = now
 }
 

@@ -49,3 +49,31 @@ func TestOneFailureCountsNoMoreThanOnePrompt(t *testing.T) {
 		t.Errorf("%v tokens by a clock that went back, want %v", got, maxPrompt)
 	}
 }
+
+// A server that failed a hundred requests and then serves its trial is no worse
+// than the others; while it still fails, its burden has a bound.
+func TestWhatAHundredFailuresLeaveEndsWithTheTrial(t *testing.T) {
+	p, e, _ := withCircuit(t)
+	fail(p, e, 0, 100, EngineError)
+	left := func(sec float64) float64 {
+		p.Lock()
+		defer p.Unlock()
+		return e.ledger.phantom.left(at(sec))
+	}
+	if got := left(0); got != phantomMost {
+		t.Errorf("%v tokens after a hundred failures, want %v", got, phantomMost)
+	}
+	for sec := 1.0; down(e, sec); sec++ {
+		if sec > 100 {
+			t.Fatal("there is no trial")
+		}
+		if !down(e, sec+1) {
+			send(p, e, sec+1).EndAttempt(at(sec+2), Served)
+			if got := left(sec + 2); got != 0 {
+				t.Errorf("%v tokens after the trial was served, want none", got)
+			}
+			return
+		}
+	}
+	t.Error("the circuit was never open")
+}
