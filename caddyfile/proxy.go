@@ -6,12 +6,14 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp/timeouts"
 
 	"github.com/caddy-llmlb/caddy-llmlb/admission"
 	"github.com/caddy-llmlb/caddy-llmlb/selection"
@@ -24,6 +26,11 @@ const (
 
 	// maxRetries is more than anybody can mean.
 	maxRetries = 100
+
+	// minWriteTimeout and maxWriteTimeout bound how long a client may leave a
+	// write waiting: less would cut off those on a bad line.
+	minWriteTimeout = 100 * time.Millisecond
+	maxWriteTimeout = 24 * time.Hour
 )
 
 // proxy is one llm_proxy directive as it is read.
@@ -32,6 +39,10 @@ type proxy struct {
 	admission *admission.Handler
 	transport *transport.Transport
 	retries   int
+
+	// writeTimeout is how long a client may leave a write waiting, 0 for what
+	// the server says.
+	writeTimeout time.Duration
 
 	bearer    string // what upstream_auth says, "" without
 	upstreams []string
@@ -63,6 +74,12 @@ type proxy struct {
 //		index_bytes     <size>
 //		local_zone      <zone>
 //		orca            on|off
+//		circuit         off
+//		circuit {
+//			failures <n>|off
+//			rate     <percent>|off
+//			open_for <duration>
+//		}
 //		endpoint        <upstream> {
 //			name           <name>
 //			weight         <factor>
@@ -77,15 +94,25 @@ type proxy struct {
 //		max_body     <size>
 //		body_timeout <duration>
 //		allow_fields <names...>
+//		usage        observe|inject
+//		heartbeat    <interval>|off
+//		queue {
+//			max_wait <duration>
+//		}
 //		errors       write|pass
 //
 //		# options of transport llm
-//		headers   on|off
+//		first_token   off | <min> <max>
+//		failover      no_token|unsent|off
+//		stall_timeout <duration>
+//		error_event   on|off
+//		headers       on|off
 //		transport {
 //			<any option of transport http>
 //		}
 //
-//		retries <n>
+//		retries       <n>
+//		write_timeout <duration>
 //		<any other subdirective of reverse_proxy>
 //	}
 func parseProxy(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error) {
@@ -120,6 +147,11 @@ func parseProxy(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error) {
 		caddyconfig.JSONModuleObject(p.admission, "handler", "llm_admission", nil),
 		caddyconfig.JSONModuleObject(rp, "handler", "reverse_proxy", nil),
 	}}
+	if p.writeTimeout > 0 {
+		// In front, so that what admission writes by itself falls under it too.
+		t := &timeouts.Timeouts{WriteTimeout: p.writeTimeout}
+		route.HandlersRaw = slices.Insert(route.HandlersRaw, 0, caddyconfig.JSONModuleObject(t, "handler", "timeouts", nil))
+	}
 	if matcherSet != nil {
 		route.MatcherSetsRaw = []caddy.ModuleMap{matcherSet}
 	}
@@ -169,6 +201,8 @@ func (p *proxy) readLine(d *caddyfile.Dispenser) error {
 		return p.readTransport(d)
 	case "retries":
 		return p.readRetries(d)
+	case "write_timeout":
+		return p.readWriteTimeout(d)
 	case "to":
 		peek := *d
 		if err := p.readUpstreams(&peek); err != nil {
@@ -278,6 +312,24 @@ func (p *proxy) readRetries(d *caddyfile.Dispenser) error {
 	return nil
 }
 
+// readWriteTimeout reads how long a client may leave a write waiting. Caddy's
+// servers allow a minute where nothing else is said.
+func (p *proxy) readWriteTimeout(d *caddyfile.Dispenser) error {
+	if err := p.once(d); err != nil {
+		return err
+	}
+	var text string
+	if !d.AllArgs(&text) {
+		return named("write_timeout", d.ArgErr())
+	}
+	n, err := caddy.ParseDuration(text)
+	if err != nil || n < minWriteTimeout || n > maxWriteTimeout {
+		return d.Errf("parsing write_timeout '%s': want a duration from %v to %v", text, minWriteTimeout, maxWriteTimeout)
+	}
+	p.writeTimeout = n
+	return nil
+}
+
 // authorizationUp stands in given for a header_up line about Authorization.
 const authorizationUp = "header_up Authorization"
 
@@ -299,7 +351,7 @@ func unknownOption(at caddyfile.Token) error {
 
 // optionNames lists the shorthand's own options.
 func optionNames() []string {
-	names := slices.Concat(selection.OptionNames(), admission.OptionNames(), transport.OptionNames(), []string{"retries", "transport"})
+	names := slices.Concat(selection.OptionNames(), admission.OptionNames(), transport.OptionNames(), []string{"retries", "transport", "write_timeout"})
 	slices.Sort(names)
 	return slices.Compact(names)
 }

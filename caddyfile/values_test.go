@@ -59,14 +59,21 @@ func TestBadValuesNameTheOption(t *testing.T) {
 			``, `""`, `a b`, `"a b"`, `{env.LLM_TEST_UNSET_ZONE}`, `{http.request.host}`, `a`,
 			"b\nendpoint 10.4.0.11:8000 {\n zone a\n}",
 		},
-		"orca":         {``, `maybe`, `on off`, `""`},
-		"paths":        {``, `+`, `/v1/embeddings`, `+ v1/embeddings`, `all /v1/x`, `+ all`, `""`, `+ ""`, `+ /a*b`},
-		"max_body":     {``, `-1`, `0`, `big`, `1MiB 2MiB`, `100PiB`},
-		"body_timeout": {``, `-1s`, `0`, `soon`, `1`, `1s 2s`},
-		"allow_fields": {``, `""`, `not_a_steering_field`},
-		"errors":       {``, `hide`, `write pass`},
-		"headers":      {``, `maybe`, `on off`},
-		"retries":      {``, `-1`, `many`, `1 2`, `1000000`, `1.5`},
+		"orca":          {``, `maybe`, `on off`, `""`},
+		"paths":         {``, `+`, `/v1/embeddings`, `+ v1/embeddings`, `all /v1/x`, `+ all`, `""`, `+ ""`, `+ /a*b`},
+		"max_body":      {``, `-1`, `0`, `big`, `1MiB 2MiB`, `100PiB`},
+		"body_timeout":  {``, `-1s`, `0`, `soon`, `1`, `1s 2s`},
+		"allow_fields":  {``, `""`, `not_a_steering_field`},
+		"errors":        {``, `hide`, `write pass`},
+		"headers":       {``, `maybe`, `on off`},
+		"retries":       {``, `-1`, `many`, `1 2`, `1000000`, `1.5`},
+		"write_timeout": {``, `-1s`, `0`, `0s`, `soon`, `60`, `1s 2s`, `1ms`, `48h`},
+		"circuit": {
+			``, `on`, `off off`, `5`, "{\n}", "{\n failure 5\n}", "{\n failures 0\n}", "{\n failures many\n}", "{\n failures 1001\n}",
+			"{\n rate 50\n}", "{\n rate 101%\n}", "{\n rate 0\n}", "{\n rate NaN\n}", "{\n open_for 0s\n}", "{\n open_for soon\n}",
+			"{\n open_for 1ms\n}", "{\n open_for 2h\n}", "{\n failures 3\n failures 4\n}", "off {\n failures 3\n}",
+			"{\n failures off\n rate off\n open_for 5s\n}",
+		},
 	} {
 		for _, value := range lines {
 			t.Run(option+" "+value, func(t *testing.T) {
@@ -90,7 +97,10 @@ func TestOptionsGivenTwice(t *testing.T) {
 		"pool": "a", "engine": "vllm", "metrics": "/metrics", "scrape_interval": "1s", "stale_after": "5s",
 		"upstream_auth": "bearer {env.KEY}", "strategy": "work", "affinity": "0.8", "spill_waiting": "3", "spill_ttft": "1s",
 		"kv_limit": "90%", "affinity_key": "k", "index_bytes": "16MiB", "max_body": "1MiB", "body_timeout": "10s",
-		"local_zone": "a", "orca": "on", "errors": "write", "headers": "on", "retries": "1", "transport": "{\n\t\t\tdial_timeout 1s\n\t\t}",
+		"local_zone": "a", "orca": "on", "errors": "write", "headers": "on", "retries": "1", "write_timeout": "30s", "circuit": "off",
+		"usage": "inject", "heartbeat": "15s", "queue": "{\n\t\t\tmax_wait 1s\n\t\t}", "first_token": "5s 60s",
+		"failover": "off", "stall_timeout": "60s", "error_event": "on",
+		"transport": "{\n\t\t\tdial_timeout 1s\n\t\t}",
 	} {
 		t.Run(option, func(t *testing.T) {
 			line := "\t\t" + option + " " + value + "\n"
@@ -138,11 +148,9 @@ func TestRefusedOptions(t *testing.T) {
 // An option that this version does not have must not look as if it worked.
 func TestUnknownOptions(t *testing.T) {
 	for _, line := range []string{
-		"queue 1024", "class background", "tenant {http.auth.user.id}", "tenant_limit concurrent 4",
-		"canary 10s", "failover no_token", "first_token 5s 120s", "heartbeat 15s", "warm_up 30s", "usage inject",
-		"stall_timeout 600s", "write_timeout 60s", "circuit", "slo ttft 1s", "all_down serve", "readiness /health",
-		"client_limit concurrent 4", "deadline_header X-Deadline", "error_event on", "initial usable",
-		"dial_timeout 1s", "stategy work",
+		"class background", "tenant {http.auth.user.id}", "tenant_limit concurrent 4", "canary 10s", "warm_up 30s",
+		"slo ttft 1s", "all_down serve", "readiness /health", "client_limit concurrent 4", "deadline_header X-Deadline",
+		"initial usable", "dial_timeout 1s", "stategy work",
 	} {
 		name, _, _ := strings.Cut(line, " ")
 		t.Run(name, func(t *testing.T) {

@@ -72,6 +72,8 @@ func decided(k *llmlb.PickStatus) string {
 		return fmt.Sprintf("%s: no server but %s could be used", word, at)
 	case k.Decision == llmlb.ReasonPolicy.String():
 		return fmt.Sprintf("%s: %s chose %s among the usable", word, printable(k.Strategy), at)
+	case k.Decision == llmlb.ReasonTrial.String():
+		return fmt.Sprintf("%s: %s was down, and one request shows whether it serves again", word, at)
 	default:
 		return word + ": " + at
 	}

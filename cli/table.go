@@ -124,12 +124,15 @@ func cells(e *llmlb.EndpointStatus, nameWidth int) []string {
 	}
 }
 
-// reason is why the state is what it is, and how far the numbers can be
-// trusted when they cannot.
+// reason is why the state is what it is and what happens next, and how far the
+// numbers can be trusted when they cannot.
 func reason(e *llmlb.EndpointStatus) string {
 	var parts []string
 	if e.Reason != "" {
 		parts = append(parts, printable(e.Reason))
+	}
+	if e.Next != "" {
+		parts = append(parts, printable(e.Next))
 	}
 	if e.Blind && !e.Loadless && e.ScrapeAgeMillis != nil {
 		// Fresh ones that do not count have their reason.

@@ -40,6 +40,11 @@ func TestFormatTable(t *testing.T) {
 	blind.Blind, blind.ScrapeAgeMillis, blind.Reason = true, new(12_400.0), "page of HTML"
 	stale := row("gpu-c", "10.4.0.23:8000", 5, 1, 0.5, 999.6)
 	stale.Blind, stale.ScrapeAgeMillis = true, new(75_000.0)
+	broken := row("gpu-e", "10.4.0.25:8000", 2, 0, 0.1, 300)
+	broken.State, broken.Circuit = "down", "open"
+	broken.Reason, broken.Next = "circuit open: 5 failures in a row, the last: first_token_timeout", "trial in 4s"
+	busy := row("gpu-f", "10.4.0.26:8000", 32, 9, 0.97, 2400)
+	busy.State, busy.Reason, busy.Next = "overloaded", "has too much to do", "new work in 1.2s"
 	loadless := row("gpu-d", "10.4.0.24:11434", 0, 0, 0, 180) // tells models, and no load
 	loadless.Blind, loadless.Loadless = true, true
 	for _, r := range []*llmlb.EndpointStatus{&blind, &stale, &loadless} {
@@ -55,6 +60,7 @@ func TestFormatTable(t *testing.T) {
 			{Name: "ep-000002", Address: "llm:80", State: "up", Blind: true},
 		}}}},
 		{"stale_numbers", []llmlb.PoolStatus{{Pool: "default", Endpoints: []llmlb.EndpointStatus{blind, stale, loadless}}}},
+		{"broken_and_busy", []llmlb.PoolStatus{{Pool: "default", Endpoints: []llmlb.EndpointStatus{broken, busy}}}},
 		{"two_pools", []llmlb.PoolStatus{worked(), {Pool: "embed", Strategy: "work"}}},
 		{"hostile_text", []llmlb.PoolStatus{{Pool: "default", Endpoints: []llmlb.EndpointStatus{
 			{Name: "größe", Address: "10.4.0.31:8000", State: "down", Reason: "\x1b[2Jgone\r\nup"},

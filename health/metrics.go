@@ -23,6 +23,7 @@ var (
 	descDecisions = desc("decisions_total", "Choices of the endpoint, by reason.", "reason")
 	descAttempts  = desc("attempts_total", "Ended attempts at the endpoint, by outcome.", "outcome")
 	descTTFT      = desc("ttft_seconds", "Time to first token of attempts at the endpoint.")
+	descFirstByte = desc("first_byte_seconds", "Time to the first byte of the answer's body of attempts at the endpoint.")
 	descTokens    = desc("tokens_in_flight",
 		"Tokens of this gateway's open calls at the endpoint: uncached prompt tokens before the first token, and expected output tokens.", "phase")
 	descCalls        = desc("calls_in_flight", "This gateway's open calls at the endpoint.")
@@ -30,6 +31,8 @@ var (
 	descScrapes      = desc("scrapes_total", "Scrapes of the endpoint.")
 	descScrapeErrors = desc("scrape_errors_total", "Scrapes of the endpoint that told no load, or a value that cannot be.")
 	descState        = desc("endpoint_state", "1 for the state the endpoint is in, 0 for the others.", "state")
+	descCircuit      = desc("circuit_state", "1 for the state the endpoint's circuit is in, 0 for the others.", "state")
+	descOpenings     = desc("circuit_openings_total", "How often the endpoint's circuit has opened.")
 	descRunning      = desc("running_requests", "Requests in the engine's batch, everybody's, as last scraped. Absent when not known or stale.")
 	descWaiting      = desc("waiting_requests", "Requests in the engine's queue, everybody's, as last scraped. Absent when not known or stale.")
 	descKVUsage      = desc("kv_usage_ratio", "Share of KV-cache memory in use, 0 to 1, as last scraped. Absent when not known or stale.")
@@ -40,8 +43,13 @@ var (
 	descErrorRate    = desc("error_rate", "Share of this gateway's latest attempts at the endpoint that failed, 0 to 1.")
 )
 
-// states are all states an endpoint can be in.
-var states = []llmlb.State{llmlb.Up, llmlb.Down, llmlb.Draining, llmlb.Drained}
+// Of whole pools.
+var (
+	descRetries = prometheus.NewDesc("caddy_llmlb_retries_total",
+		"Attempts of the pool's calls that followed a failed one.", []string{"pool"}, nil)
+	descRefused = prometheus.NewDesc("caddy_llmlb_retries_refused_total",
+		"Attempts that the pool's retry budget has not allowed.", []string{"pool"}, nil)
+)
 
 // register adds the collector, unless the registry has it.
 func register(r prometheus.Registerer) error {
@@ -58,6 +66,7 @@ func (collector) Describe(ch chan<- *prometheus.Desc) {
 		descDecisions, descAttempts, descTTFT, descTokens, descCalls, descScrapeAge,
 		descScrapes, descScrapeErrors, descState, descRunning, descWaiting, descKVUsage,
 		descSpeed, descITL, descFloor, descPredicted, descErrorRate,
+		descFirstByte, descCircuit, descOpenings, descRetries, descRefused,
 	} {
 		ch <- d
 	}
@@ -72,6 +81,8 @@ func (collector) Collect(ch chan<- prometheus.Metric) {
 		for i := range st.Endpoints {
 			learned[st.Endpoints[i].Address] = &st.Endpoints[i]
 		}
+		ch <- prometheus.MustNewConstMetric(descRetries, prometheus.CounterValue, float64(p.Retries()), p.Name())
+		ch <- prometheus.MustNewConstMetric(descRefused, prometheus.CounterValue, float64(p.RetriesRefused()), p.Name())
 		for e, name := range labelled(p) {
 			collectCounters(ch, e, p.Name(), name)
 			collectGauges(ch, e, now, p.Name(), name)
@@ -127,8 +138,13 @@ func collectCounters(ch chan<- prometheus.Metric, e *llmlb.Endpoint, labels ...s
 	tried, failed := e.Scrapes()
 	counter(descScrapes, tried)
 	counter(descScrapeErrors, failed)
-	count, sum, buckets := e.TTFT.Snapshot()
-	ch <- prometheus.MustNewConstHistogram(descTTFT, count, sum, buckets, labels...)
+	counter(descOpenings, e.CircuitOpenings())
+	histogram := func(d *prometheus.Desc, h *llmlb.Histogram) {
+		count, sum, buckets := h.Snapshot()
+		ch <- prometheus.MustNewConstHistogram(d, count, sum, buckets, labels...)
+	}
+	histogram(descTTFT, e.TTFT)
+	histogram(descFirstByte, e.FirstByte)
 }
 
 func collectGauges(ch chan<- prometheus.Metric, e *llmlb.Endpoint, now time.Time, labels ...string) {
@@ -151,17 +167,24 @@ func collectGauges(ch chan<- prometheus.Metric, e *llmlb.Endpoint, now time.Time
 	prefill, decode := l.OwnCalls()
 	signals, scraped := l.Signals()
 	state, _, _ := e.State(now)
+	circuit := e.Circuit(now)
 	p.Unlock()
 
 	gauge(descTokens, float64(prefillTokens), "prefill")
 	gauge(descTokens, float64(outputTokens), "output")
 	gauge(descCalls, float64(prefill+decode))
-	for _, s := range states {
-		in := 0.0
-		if s == state {
-			in = 1
+	one := func(d *prometheus.Desc, name string, in bool) {
+		v := 0.0
+		if in {
+			v = 1
 		}
-		gauge(descState, in, s.String())
+		gauge(d, v, name)
+	}
+	for _, s := range llmlb.States() {
+		one(descState, s.String(), s == state)
+	}
+	for _, c := range llmlb.CircuitPhases() {
+		one(descCircuit, c.String(), c == circuit)
 	}
 	if !scraped {
 		return

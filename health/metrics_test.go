@@ -138,6 +138,69 @@ func TestMetrics(t *testing.T) {
 	})
 }
 
+// An operator sees that a server is kept out because it fails, that another has
+// too much to do, and what that costs in second attempts.
+func TestMetricsOfFailures(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newConfig(t, nil)
+		s := settings(t, nil, "a:1", "b:1")
+		s.Scrape.Engine = none
+		s.Members[0].Name, s.Members[1].Name = "a", "b"
+		s.Circuit = llmlb.Circuit{Failures: 3, OpenFor: 10 * time.Second}
+		h := c.watch(t, s)
+		c.start(t)
+		p, e := h.Pool(), h.Settings().Members[0].Endpoint
+		for range 3 {
+			call := llmlb.NewCall(p, h.Settings(), time.Now())
+			call.InputTokens = 10
+			p.Lock()
+			call.Lease = p.Reserve(e, time.Now(), 10, 10)
+			p.Unlock()
+			call.Begin(e, time.Now())
+			call.EndAttempt(time.Now(), llmlb.EngineError)
+			call.Begin(h.Settings().Members[1].Endpoint, time.Now())
+		}
+		e.FirstByte.Observe(200 * time.Millisecond)
+		h.Settings().Members[1].Endpoint.NoteOverload(time.Now(), 5*time.Second)
+		for p.TakeRetry(time.Now()) {
+		}
+		check := func(when string, want map[string]float64) {
+			t.Helper()
+			got := gather(t, c.registry)
+			for series, v := range want {
+				if g, ok := got[series]; !ok || g != v {
+					t.Errorf("%s: %s is %v (there: %v), want %v", when, series, g, ok, v)
+				}
+			}
+		}
+		check("at once", map[string]float64{
+			`caddy_llmlb_endpoint_state{endpoint="a",state="down"}`:       1,
+			`caddy_llmlb_endpoint_state{endpoint="a",state="up"}`:         0,
+			`caddy_llmlb_endpoint_state{endpoint="a",state="overloaded"}`: 0,
+			`caddy_llmlb_endpoint_state{endpoint="b",state="overloaded"}`: 1,
+			`caddy_llmlb_endpoint_state{endpoint="b",state="up"}`:         0,
+			`caddy_llmlb_circuit_state{endpoint="a",state="open"}`:        1,
+			`caddy_llmlb_circuit_state{endpoint="a",state="closed"}`:      0,
+			`caddy_llmlb_circuit_state{endpoint="b",state="closed"}`:      1,
+			`caddy_llmlb_circuit_openings_total{endpoint="a"}`:            1,
+			`caddy_llmlb_circuit_openings_total{endpoint="b"}`:            0,
+			`caddy_llmlb_first_byte_seconds_count{endpoint="a"}`:          1,
+			`caddy_llmlb_first_byte_seconds_sum{endpoint="a"}`:            0.2,
+			`caddy_llmlb_retries_total{}`:                                 3,
+			`caddy_llmlb_retries_refused_total{}`:                         1,
+		})
+		time.Sleep(10 * time.Second)
+		check("when the trial is due", map[string]float64{
+			`caddy_llmlb_circuit_state{endpoint="a",state="half-open"}`:   1,
+			`caddy_llmlb_circuit_state{endpoint="a",state="open"}`:        0,
+			`caddy_llmlb_endpoint_state{endpoint="a",state="down"}`:       1,
+			`caddy_llmlb_endpoint_state{endpoint="b",state="overloaded"}`: 0,
+			`caddy_llmlb_endpoint_state{endpoint="b",state="up"}`:         1,
+		})
+		c.end(t)
+	})
+}
+
 // A name that moves to another server while the old one finishes a stream
 // gives no series twice: the registry would refuse everything.
 func TestMetricsOfANameThatMoved(t *testing.T) {

@@ -65,6 +65,9 @@ func (p *Policy) check() error {
 	if err := p.checkNumbers(); err != nil {
 		return err
 	}
+	if err := p.Circuit.check(); err != nil {
+		return err
+	}
 	return p.checkEndpoints()
 }
 

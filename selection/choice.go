@@ -19,6 +19,11 @@ const (
 	// It passes when a Lease ends.
 	Full
 
+	// Overloaded: some endpoint would do, but has said that it has too much to
+	// do, to others or to this Call. The Call's RetryAt tells when the first of
+	// them takes work again; call [llmlb.Call.Readmit] then and ask again.
+	Overloaded
+
 	// Granted: the Call has a Lease and a Decision.
 	Granted
 
@@ -39,12 +44,14 @@ type seat struct {
 	failing bool // attempts failed there a moment ago
 	lists   bool // it is known which models it serves
 	serves  bool // and the Call's is one of them
-	own     int  // our own open calls
-	cold    int  // those of them that were cold
-	flight  int  // our own tokens in flight: uncached prompts and expected output
-	output  int  // the expected output of those
-	matched int  // prompt tokens believed to be in its KV cache
-	proved  int  // those of them that a first token has proved
+	onTrial bool // down, and due for a trial since due
+	due     time.Time
+	own     int // our own open calls
+	cold    int // those of them that were cold
+	flight  int // our own tokens in flight: uncached prompts and expected output
+	output  int // the expected output of those
+	matched int // prompt tokens believed to be in its KV cache
+	proved  int // those of them that a first token has proved
 	warm    bool
 	home    bool // the Call's key falls on it
 
@@ -76,10 +83,13 @@ type choice struct {
 	now      time.Time
 	random   uint64
 	model    uint64 // hash of the Call's model
+	alone    bool   // no admission handler waits in front
 
 	seats   []seat
+	kinds   []barred   // the different sets of bars among them
 	left    []*seat    // seats that passed the filter
 	usable  int        // how many those were
+	trial   bool       // they are one, which is to get a trial
 	aside   []*seat    // scratch of the strategies
 	scored  llmlb.View // the seat that the scorers are asked about
 	said    []float64  // what the scorers said of all seats
@@ -107,7 +117,7 @@ func (ch *choice) free() {
 	clear(ch.seats)
 	clear(ch.left[:cap(ch.left)])
 	clear(ch.aside[:cap(ch.aside)])
-	*ch = choice{seats: ch.seats[:0], left: ch.left[:0], aside: ch.aside[:0], said: ch.said[:0], holders: ch.holders[:0]}
+	*ch = choice{seats: ch.seats[:0], kinds: ch.kinds[:0], left: ch.left[:0], aside: ch.aside[:0], said: ch.said[:0], holders: ch.holders[:0]}
 	choices.Put(ch)
 }
 
@@ -129,6 +139,7 @@ func (ch *choice) reserve() (*seat, Verdict) {
 	if v := ch.filter(); v != Granted {
 		return nil, v
 	}
+	ch.trial = ch.giveTrial()
 	ch.impute()
 	ch.capBlind()
 	ch.learned()
@@ -171,6 +182,8 @@ func (ch *choice) pick() (*seat, llmlb.Decision) {
 	switch {
 	case ch.usable == 1:
 		s, reason = ch.left[0], llmlb.ReasonOnly
+	case ch.trial:
+		s, reason = ch.left[0], llmlb.ReasonTrial
 	case ch.settings.Strategy == StrategyWeighted:
 		s, reason = ch.weighted(warm)
 	case warm == 0:

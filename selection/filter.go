@@ -2,6 +2,7 @@ package selection
 
 import (
 	"strings"
+	"time"
 
 	"github.com/caddy-llmlb/caddy-llmlb/llmlb"
 )
@@ -16,6 +17,8 @@ const (
 	barDown                     // unreachable and not due for a trial, or asleep
 	barKV                       // its KV cache would pass kv_limit
 	barZone                     // in another zone
+	barBusy                     // has said that it has too much to do
+	barSpent                    // said so to this very Call, which waits before it asks again
 )
 
 // why says in words what stands against the seat, the most important first, and
@@ -34,8 +37,12 @@ func (ch *choice) why(s *seat) string {
 		return "other model"
 	case b&barDown != 0 && s.endpoint.Asleep(ch.now, ch.settings):
 		return "asleep"
+	case b&barDown != 0 && s.endpoint.Circuit(ch.now) != llmlb.CircuitClosed:
+		return "circuit " + s.endpoint.Circuit(ch.now).String()
 	case b&barDown != 0:
 		return "down"
+	case b&(barBusy|barSpent) != 0:
+		return "overloaded"
 	case b&barLimit != 0 && s.member.MaxConcurrent > 0 && s.own >= s.member.MaxConcurrent:
 		return "at max_concurrent"
 	case b&barLimit != 0:
@@ -80,14 +87,20 @@ func (ch *choice) survey() {
 
 // judge fills in why the seat is barred.
 func (ch *choice) judge(s *seat) {
-	if s.endpoint.Draining() || !s.available || ch.call.Excluded(s.endpoint) {
+	spent := ch.call.Spent(s.endpoint)
+	if s.endpoint.Draining() || !s.available || !spent && ch.call.Excluded(s.endpoint) {
 		s.barred |= barOut
+	}
+	if spent {
+		s.barred |= barSpent
 	}
 	if ch.atLimit(s) {
 		s.barred |= barLimit
 	}
-	if s.endpoint.Down(ch.now) || s.endpoint.Asleep(ch.now, ch.settings) {
-		s.barred |= barDown
+	ch.judgeDown(s)
+	// What generates nothing is no work.
+	if _, busy := s.endpoint.Overloaded(ch.now); busy && ch.call.Generates() {
+		s.barred |= barBusy
 	}
 	if s.kv >= 0 {
 		after := s.kv
@@ -152,35 +165,78 @@ func (ch *choice) listed(model uint64) (listed bool) {
 
 // relaxations are what is given up, in this order, when no seat is free of it:
 // first the KV limit, then the zone, and that an endpoint is down when all are.
-// Draining, what failed for this Call, and limits are never given up.
-var relaxations = [...]barred{0, barKV, barKV | barZone, barKV | barZone | barDown}
+// Draining, what failed for this Call, and limits are never given up. Where
+// nobody waits, because there is no admission, neither can anybody wait until an
+// overloaded endpoint takes work again: it gets the Call before one that is down,
+// and answers for itself.
+var (
+	relaxations      = []barred{0, barKV, barKV | barZone, barKV | barZone | barDown}
+	aloneRelaxations = []barred{0, barKV, barKV | barZone, barKV | barZone | barBusy, barKV | barZone | barBusy | barDown}
+)
 
 // filter puts the seats that may be taken into left. An endpoint that is up but
-// at its limit makes the pool full: waiting for it is better than trying one
-// that is known to be gone.
+// at its limit makes the pool full, and one that only has too much to do makes it
+// overloaded: waiting for it is better than trying one that is known to be gone.
+// Of the two the pause is sure to end, so that it is told of when both are there.
 func (ch *choice) filter() Verdict {
-	var seen [1 << 6]bool
+	ch.call.RetryAt = time.Time{}
+	var seen [1 << 8]bool
+	kinds := ch.kinds[:0]
 	for i := range ch.seats {
-		seen[ch.seats[i].barred] = true
+		if b := ch.seats[i].barred; !seen[b] {
+			seen[b] = true
+			kinds = append(kinds, b)
+		}
 	}
-	for _, allow := range relaxations {
-		found, full := false, false
-		for b, there := range seen {
-			if there {
-				found = found || barred(b)&^allow == 0
-				full = full || barred(b)&^allow == barLimit
+	ch.kinds = kinds
+	steps := relaxations
+	if ch.alone {
+		steps = aloneRelaxations
+	}
+	for _, allow := range steps {
+		found, full, busy := false, false, false
+		for _, b := range kinds {
+			switch left := b &^ allow; {
+			case left == 0:
+				found = true
+			case left&^(barBusy|barSpent) == 0:
+				busy = true
+			case left&^(barBusy|barSpent) == barLimit:
+				full = true
 			}
 		}
-		// A limit is no reason to stay within the zone.
-		if full && !found && allow&barZone != 0 {
-			return Full
-		}
-		if found {
+		switch {
+		case found:
 			ch.take(allow)
 			return Granted
+		case allow&barZone == 0: // neither is a reason to stay within the zone
+		case busy && !ch.alone:
+			ch.call.RetryAt = ch.retryAt(allow)
+			return Overloaded
+		case full && !(busy && ch.alone):
+			return Full
 		}
 	}
 	return None
+}
+
+// retryAt is when the first of the seats that are only overloaded takes work
+// again.
+func (ch *choice) retryAt(allow barred) (first time.Time) {
+	for i := range ch.seats {
+		s := &ch.seats[i]
+		if s.barred&^(allow|barBusy|barSpent) != 0 {
+			continue
+		}
+		until, busy := s.endpoint.Overloaded(ch.now)
+		if !busy {
+			until = ch.now // it has ended since the Call was there
+		}
+		if first.IsZero() || until.Before(first) {
+			first = until
+		}
+	}
+	return first
 }
 
 func (ch *choice) take(allow barred) {

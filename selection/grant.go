@@ -9,13 +9,18 @@ import (
 // Grant chooses an endpoint for the Call among the static upstreams of its
 // Settings, and reserves it: the Call then has a Lease and a Decision. Admission
 // asks when the Call's turn has come, and asks again after [Full] when a Lease
-// has ended. The verdict is [Later] with dynamic upstreams, and where a policy of
+// has ended, or after [Overloaded] when it has waited. A Call without attempts
+// left gets [None]. The verdict is [Later] with dynamic upstreams, and where a policy of
 // Caddy's chooses, which wants to see the request.
 //
 // A Call that holds a Lease already keeps it.
 func Grant(c *llmlb.Call, now time.Time) Verdict {
 	if c.Lease != nil {
 		return Granted
+	}
+	if !c.AttemptsLeft() {
+		c.RetryAt = time.Time{}
+		return None
 	}
 	if c.Settings.Dynamic || len(c.Settings.Members) == 0 {
 		return Later

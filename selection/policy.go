@@ -109,6 +109,10 @@ type Policy struct {
 	// newer than what was scraped. Default: false.
 	ORCA bool `json:"orca,omitempty"`
 
+	// Circuit is when failures take a server out of use. Default: after 5
+	// failures in a row, or 50 % of the latest 20, for 10 seconds at first.
+	Circuit *Circuit `json:"circuit,omitempty"`
+
 	// Endpoints says more about single upstreams.
 	Endpoints []Endpoint `json:"endpoints,omitempty"`
 

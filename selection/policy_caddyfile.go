@@ -1,7 +1,6 @@
 package selection
 
 import (
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -30,6 +29,7 @@ var options = map[string]func(*Policy, *caddyfile.Dispenser) error{
 	"max_body":        func(p *Policy, d *caddyfile.Dispenser) error { return readSize(d, &p.MaxBody) },
 	"local_zone":      func(p *Policy, d *caddyfile.Dispenser) error { return readWord(d, &p.LocalZone, nil) },
 	"orca":            (*Policy).readORCA,
+	"circuit":         (*Policy).readCircuit,
 	"endpoint":        (*Policy).readEndpoint,
 }
 
@@ -37,7 +37,7 @@ var options = map[string]func(*Policy, *caddyfile.Dispenser) error{
 func OptionNames() []string {
 	return []string{
 		"pool", "engine", "metrics", "scrape_interval", "stale_after", "upstream_auth", "strategy", "scorer", "affinity",
-		"spill_waiting", "spill_ttft", "kv_limit", "affinity_key", "index_bytes", "local_zone", "orca", "endpoint", "max_body",
+		"spill_waiting", "spill_ttft", "kv_limit", "affinity_key", "index_bytes", "local_zone", "orca", "circuit", "endpoint", "max_body",
 	}
 }
 
@@ -63,6 +63,12 @@ var repeatable = []string{"endpoint", "scorer"}
 //		index_bytes     <size>
 //		local_zone      <zone>
 //		orca            on|off
+//		circuit         off
+//		circuit {
+//			failures <n>|off
+//			rate     <percent>|off
+//			open_for <duration>
+//		}
 //		endpoint <upstream> {
 //			name           <name>
 //			weight         <factor>
@@ -190,16 +196,9 @@ func (p *Policy) readKVLimit(d *caddyfile.Dispenser) error {
 	if err != nil {
 		return err
 	}
-	number, percent := strings.CutSuffix(args[0], "%")
-	limit, err := strconv.ParseFloat(number, 64)
-	if percent {
-		limit /= 100
-	}
-	if err == nil && !percent && limit > 1 && limit <= 100 {
-		return d.Errf("bad kv_limit '%s'; write '%s%%' for percent, a number alone is a share up to 1", args[0], args[0])
-	}
-	if err != nil || math.IsNaN(limit) || limit <= 0 || limit > 1 {
-		return d.Errf("bad kv_limit '%s'; have over 0%% and up to 100%%", args[0])
+	limit, err := readShare(args[0])
+	if err != nil {
+		return d.Errf("bad kv_limit '%s'; %v", args[0], err)
 	}
 	p.KVLimit = limit
 	return nil

@@ -30,8 +30,9 @@ func (s *serving) next(upstreams reverseproxy.UpstreamPool, r *http.Request, w h
 	if s.last != nil {
 		s.failed(now)
 	}
-	if whole := s.guard(r); c.Exhausted || !whole {
+	if whole := s.guard(r); c.Exhausted || !whole || s.spent() {
 		c.Exhausted = true
+		s.giveBack(now)
 		return nil
 	}
 	u := s.granted(upstreams, now)
@@ -43,16 +44,19 @@ func (s *serving) next(upstreams reverseproxy.UpstreamPool, r *http.Request, w h
 		c.Exhausted = true
 		return nil
 	}
-	c.Attempts++
-	c.Outcome = llmlb.OutcomeNone
 	s.last = c.Lease.Endpoint()
-	c.Tried = s.last
+	c.Begin(s.last, now)
 	if s.own {
 		s.watch(r.Context())
 	}
 	s.arm(r)
 	return u
 }
+
+// spent reports whether the Call has had all its attempts. Behind admission they
+// count over all of its turns; the proxy counts those of one. Where the policy is
+// alone there is one turn.
+func (s *serving) spent() bool { return !s.own && !s.call.AttemptsLeft() }
 
 // failed settles the attempt before: were it not for its failure, the proxy
 // would not ask again. The transport may have settled it already, and knows
@@ -112,6 +116,7 @@ func (s *serving) choose(upstreams reverseproxy.UpstreamPool, r *http.Request, w
 	c := s.call
 	ch := newChoice(c, s.index, now)
 	defer ch.free()
+	ch.alone = s.own
 	picked, kept, v := s.reserve(ch, upstreams, r, w)
 	if v != Granted {
 		return nil

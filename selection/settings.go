@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"math"
 	"net/http"
 	"slices"
 	"strings"
@@ -35,6 +36,8 @@ func (p *Policy) settings(proxy *reverseproxy.Handler) (*llmlb.Settings, error) 
 		Delegated:   p.SelectionPolicyRaw != nil,
 		Zone:        zone,
 		ORCA:        p.ORCA,
+		Retries:     retries(proxy),
+		Circuit:     p.Circuit.settings(),
 		Affinity:    cmp.Or(p.Affinity, llmlb.DefaultAffinity),
 		MinTokens:   cmp.Or(p.AffinityMinTokens, llmlb.DefaultMinTokens),
 		KVLimit:     cmp.Or(p.KVLimit, llmlb.DefaultKVLimit),
@@ -63,6 +66,19 @@ func (p *Policy) settings(proxy *reverseproxy.Handler) (*llmlb.Settings, error) 
 	}
 	s.Fingerprint = p.fingerprint(proxy)
 	return s, nil
+}
+
+// retries is how many attempts of a request may follow the first. A proxy that
+// tries for a time does so without counting; no server is tried twice as it is.
+func retries(proxy *reverseproxy.Handler) int {
+	lb := proxy.LoadBalancing
+	switch {
+	case lb == nil:
+		return 0
+	case lb.Retries == 0 && lb.TryDuration > 0:
+		return math.MaxInt
+	}
+	return max(0, lb.Retries)
 }
 
 // strategy is what chooses: one of our own, or the name of another of Caddy's
@@ -184,10 +200,11 @@ func upstreamOf(proxy *reverseproxy.Handler) (http.RoundTripper, string) {
 }
 
 // fingerprint is equal for two policies that describe the same pool: by their
-// options, and by the proxy's upstreams and transport, which scrapes use.
+// options, and by the proxy's upstreams, its retries, and its transport, which
+// scrapes use.
 func (p *Policy) fingerprint(proxy *reverseproxy.Handler) string {
 	h := xxhash.New()
-	for _, v := range []any{p, dials(proxy), proxy.DynamicUpstreamsRaw, proxy.Transport} {
+	for _, v := range []any{p, dials(proxy), proxy.DynamicUpstreamsRaw, retries(proxy), proxy.Transport} {
 		said, err := json.Marshal(v)
 		if err != nil { // a transport that cannot be written down
 			said = fmt.Appendf(nil, "%T", v)

@@ -3,6 +3,8 @@ package selection
 import (
 	"encoding/json"
 	"maps"
+	"math"
+	"strconv"
 	"testing"
 	"time"
 
@@ -15,6 +17,12 @@ import (
 // provision loads a reverse_proxy with the policy and returns both.
 func provision(t *testing.T, policy, proxy string) (*reverseproxy.Handler, *Policy) {
 	t.Helper()
+	return provisionWith(t, policy, "", proxy)
+}
+
+// provisionWith does so with more of load_balancing.
+func provisionWith(t *testing.T, policy, balancing, proxy string) (*reverseproxy.Handler, *Policy) {
+	t.Helper()
 	ctx, err := caddy.ProvisionContext(&caddy.Config{Admin: &caddy.AdminConfig{Disabled: true}})
 	if err != nil {
 		t.Fatal(err)
@@ -25,7 +33,7 @@ func provision(t *testing.T, policy, proxy string) (*reverseproxy.Handler, *Poli
 		}
 	})
 	mod, err := ctx.LoadModuleByID("http.handlers.reverse_proxy", json.RawMessage(
-		`{`+proxy+`,"load_balancing":{"selection_policy":{"policy":"llm","pool":"`+poolName(t)+`"`+policy+`}}}`))
+		`{`+proxy+`,"load_balancing":{"selection_policy":{"policy":"llm","pool":"`+poolName(t)+`"`+policy+`}`+balancing+`}}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,6 +62,30 @@ func TestSettingsComeFromTheProxyAndTheOptions(t *testing.T) {
 		}
 		if got := indexOf(p.handle.Pool()).bytes.Load(); got != DefaultIndexBytes {
 			t.Errorf("index of %d bytes", got)
+		}
+	})
+	t.Run("retries and circuit", func(t *testing.T) {
+		usual := llmlb.Circuit{Failures: 5, Rate: 0.5, OpenFor: 10 * time.Second}
+		for i, tc := range []struct {
+			policy, balancing string
+			retries           int
+			circuit           llmlb.Circuit
+		}{
+			{"", "", 0, usual},
+			{"", `,"retries":3`, 3, usual},
+			{"", `,"try_duration":"5s"`, math.MaxInt, usual}, // as often as there are servers
+			{"", `,"try_duration":"5s","retries":1`, 1, usual},
+			{`,"circuit":{}`, "", 0, usual},
+			{`,"circuit":{"failures":3,"open_for":"30s"}`, "", 0, llmlb.Circuit{Failures: 3, Rate: 0.5, OpenFor: 30 * time.Second}},
+			{`,"circuit":{"failures":0,"rate":0.8}`, "", 0, llmlb.Circuit{Rate: 0.8, OpenFor: 10 * time.Second}},
+			{`,"circuit":{"failures":0,"rate":0}`, "", 0, llmlb.Circuit{OpenFor: 10 * time.Second}},
+		} {
+			t.Run(strconv.Itoa(i), func(t *testing.T) {
+				_, p := provisionWith(t, tc.policy, tc.balancing, twoUpstreams)
+				if s := p.handle.Settings(); s.Retries != tc.retries || s.Circuit != tc.circuit {
+					t.Errorf("retries %d, circuit %+v; want %d and %+v", s.Retries, s.Circuit, tc.retries, tc.circuit)
+				}
+			})
 		}
 	})
 	t.Run("prefix_spill", func(t *testing.T) {
@@ -140,5 +172,25 @@ func TestAffinityKeyIsStable(t *testing.T) {
 	a, b, c := key("first", ""), key("second", ""), key("other", `,"affinity_key":"x"`)
 	if a != b || a == c {
 		t.Errorf("keys %x, %x without the option, %x with", a, b, c)
+	}
+}
+
+// Two blocks that share a pool share its thresholds, so they must agree on them.
+func TestFingerprintOfRetriesAndCircuit(t *testing.T) {
+	fingerprint := func(retries int, c *Circuit) string {
+		p := &Policy{Pool: "shared", Circuit: c}
+		return p.fingerprint(&reverseproxy.Handler{
+			Upstreams:     reverseproxy.UpstreamPool{{Dial: "10.4.0.11:8000"}},
+			LoadBalancing: &reverseproxy.LoadBalancing{Retries: retries},
+		})
+	}
+	if fingerprint(2, nil) != fingerprint(2, nil) {
+		t.Error("equal blocks differ")
+	}
+	if fingerprint(2, nil) == fingerprint(3, nil) {
+		t.Error("other retries make no difference")
+	}
+	if fingerprint(2, nil) == fingerprint(2, &Circuit{Failures: new(3)}) {
+		t.Error("another circuit makes no difference")
 	}
 }

@@ -25,7 +25,7 @@ func newWorld(t testing.TB, addresses ...string) *world {
 	t.Helper()
 	s := &llmlb.Settings{
 		Pool: "test", Strategy: StrategyWork, Affinity: llmlb.DefaultAffinity,
-		MinTokens: llmlb.DefaultMinTokens, KVLimit: llmlb.DefaultKVLimit,
+		MinTokens: llmlb.DefaultMinTokens, KVLimit: llmlb.DefaultKVLimit, Retries: 5,
 		Scrape: llmlb.Scrape{Interval: llmlb.DefaultInterval, StaleAfter: llmlb.DefaultStaleAfter},
 	}
 	for _, a := range addresses {

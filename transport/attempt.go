@@ -129,7 +129,7 @@ func (a *attempt) lookSilent(now time.Time) (next time.Duration, why error) {
 	waited := now.Sub(a.begun)
 	if waited >= a.deadline {
 		most := a.t.firstTokenMax()
-		if waited >= most || !a.endpoint.Queued(now.Add(-a.t.firstTokenMin()), now, a.call.Settings) {
+		if waited >= most || !a.endpoint.Queued(a.begun, now, a.call.Settings) {
 			return 0, errNoToken
 		}
 		a.deadline = min(waited+a.t.firstTokenMin(), most)
