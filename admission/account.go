@@ -12,53 +12,57 @@ import (
 	"github.com/caddy-llmlb/caddy-llmlb/llmlb"
 )
 
-// account is what is due at the end of a request.
-type account struct {
-	handler *Handler
-	call    *llmlb.Call
-	request *http.Request
-	begun   time.Time
-	settled bool
+// refused notes that the Call is answered here, and why. How its last attempt
+// ended stays known, if there was one.
+func (x *exchange) refused(f *refusal) {
+	c := x.call
+	c.Refusal = f.code
+	switch {
+	case f.status == statusClientGone:
+		c.Outcome = llmlb.ClientGone
+	case c.Attempts == 0:
+		c.Outcome = llmlb.Refused
+	}
 }
 
 // settle ends the Call: the transport has ended the attempts it saw, but there
 // may be none of ours, or its end may not have been seen. Only the first time
 // counts.
-func (a *account) settle(rec *recorder, returned bool, err error) {
-	if a.settled {
+func (x *exchange) settle(returned bool, err error) {
+	if x.settled {
 		return
 	}
-	a.settled = true
-	c, now := a.call, time.Now()
-	c.EndAttempt(now, a.outcome(rec, returned, err))
+	x.settled = true
+	c, now := x.call, time.Now()
+	c.EndAttempt(now, x.outcome(returned, err))
 	if c.Outcome == llmlb.OutcomeNone {
-		c.Outcome = a.outcome(rec, returned, err)
+		c.Outcome = x.outcome(returned, err)
 	}
-	if c.Outcome == llmlb.Served && c.Generates() && !c.Stream && a.status(rec) == http.StatusOK {
+	if c.Outcome == llmlb.Served && c.Generates() && !c.Stream && x.status() == http.StatusOK {
 		c.SawWhole(now)
 	}
-	a.publish()
+	x.publish()
 }
 
-func (a *account) status(rec *recorder) int {
-	if a.call.Status != 0 {
-		return a.call.Status
+func (x *exchange) status() int {
+	if x.call.Status != 0 {
+		return x.call.Status
 	}
-	return rec.status
+	return x.rec.status
 }
 
 // outcome tells how a request ended that nobody closer has told of.
-func (a *account) outcome(rec *recorder, returned bool, err error) llmlb.Outcome {
-	status := a.status(rec)
+func (x *exchange) outcome(returned bool, err error) llmlb.Outcome {
+	c, status := x.call, x.status()
 	switch {
-	case a.request.Context().Err() != nil, status == statusClientGone:
+	case x.gone(), status == statusClientGone:
 		return llmlb.ClientGone
-	case !returned && rec.status != 0:
+	case !returned && x.rec.status != 0:
 		return llmlb.Truncated
 	case !returned:
 		return llmlb.EngineError
-	case err != nil && a.call.Lease == nil:
-		return llmlb.Refused // nothing was left to try
+	case err != nil && (c.Lease == nil || c.Attempts == 0):
+		return llmlb.Refused // nothing was left to try, or nothing was tried
 	case err != nil:
 		return llmlb.Unreachable
 	case status == http.StatusTooManyRequests, status == http.StatusServiceUnavailable:
@@ -69,15 +73,15 @@ func (a *account) outcome(rec *recorder, returned bool, err error) llmlb.Outcome
 	return llmlb.Served
 }
 
-// publish tells placeholders and the access log what is known of the Call. The
-// transport sets those of the attempt, which it alone knows.
-func (a *account) publish() {
-	ctx, c := a.request.Context(), a.call
-	repl, ok := ctx.Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
+// publish tells placeholders what is known of the Call. The transport sets those
+// of the attempt, which it alone knows.
+func (x *exchange) publish() {
+	c := x.call
+	repl, ok := x.request.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
 	if !ok {
 		return
 	}
-	repl.Set("llm.pool", a.handler.handle.Name())
+	repl.Set("llm.pool", x.handler.handle.Name())
 	repl.Set("llm.model", c.Model)
 	repl.Set("llm.error", c.Refusal)
 	if c.Lease != nil {
@@ -87,41 +91,55 @@ func (a *account) publish() {
 	}
 	repl.Set("llm.attempts", c.Attempts)
 	if !c.FirstToken.IsZero() {
-		repl.Set("llm.ttft_ms", millis(c.FirstToken.Sub(a.begun)))
+		repl.Set("llm.ttft_ms", millis(c.FirstToken.Sub(c.Arrival)))
 	}
 	if c.Outcome != llmlb.OutcomeNone {
 		repl.Set("llm.outcome", c.Outcome.String())
-		a.log(ctx, repl)
 	}
+}
+
+// aborted tells who broke off an answer that had begun, "" if nobody did.
+func (x *exchange) aborted(returned bool) string {
+	began := x.rec.status != 0 && x.rec.status != statusClientGone || x.beat.begun()
+	switch o := x.call.Outcome; {
+	case !began:
+		return ""
+	case o == llmlb.ClientGone && (!returned || x.gone()), o == llmlb.Served && !returned:
+		return "client" // after Served the last bytes may still not have reached it
+	case !returned, o == llmlb.Truncated:
+		return "upstream"
+	}
+	return ""
 }
 
 // log adds the access log's fields, once it is known how the request ended.
 // Caddy's own duration and status are wrong for streams that break off.
-func (a *account) log(ctx context.Context, repl *caddy.Replacer) {
+func (x *exchange) log(returned bool) {
+	ctx, c := x.request.Context(), x.call
 	fields, ok := ctx.Value(caddyhttp.ExtraLogFieldsCtxKey).(*caddyhttp.ExtraLogFields)
 	if !ok {
 		return
 	}
-	c := a.call
-	fields.Set(zap.String("llm_pool", a.handler.handle.Name()))
+	fields.Set(zap.String("llm_pool", x.handler.handle.Name()))
 	fields.Set(zap.String("llm_outcome", c.Outcome.String()))
-	fields.Set(zap.Duration("llm_duration", time.Since(a.begun)))
+	fields.Set(zap.Duration("llm_duration", time.Since(c.Arrival)))
 	if c.Refusal != "" {
 		fields.Set(zap.String("llm_error", c.Refusal))
+	}
+	if by := x.aborted(returned); by != "" {
+		fields.Set(zap.String("llm_aborted", by))
+	}
+	if status := x.rec.status; x.beat.begun() && status != 0 && status != http.StatusOK {
+		fields.Set(zap.Int("llm_status", status)) // Caddy's own says 200
 	}
 	if c.Model != "" {
 		fields.Set(zap.String("llm_model", c.Model))
 	}
 	if c.Attempts > 0 {
-		fields.Set(zap.Int("llm_attempts", c.Attempts))
-		for _, name := range []string{"endpoint", "decision", "matched_tokens"} {
-			if v, ok := repl.Get("llm." + name); ok {
-				fields.Set(zap.Any("llm_"+name, v))
-			}
-		}
+		logAttempt(ctx, fields, c.Attempts)
 	}
 	if !c.FirstToken.IsZero() {
-		fields.Set(zap.Float64("llm_ttft_ms", millis(c.FirstToken.Sub(a.begun))))
+		fields.Set(zap.Float64("llm_ttft_ms", millis(c.FirstToken.Sub(c.Arrival))))
 	}
 	for _, f := range []struct {
 		name string
@@ -133,6 +151,20 @@ func (a *account) log(ctx context.Context, repl *caddy.Replacer) {
 	} {
 		if f.n >= 0 {
 			fields.Set(zap.Int(f.name, f.n))
+		}
+	}
+}
+
+// logAttempt adds what was published of the last attempt.
+func logAttempt(ctx context.Context, fields *caddyhttp.ExtraLogFields, attempts int) {
+	fields.Set(zap.Int("llm_attempts", attempts))
+	repl, ok := ctx.Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
+	if !ok {
+		return
+	}
+	for _, name := range []string{"endpoint", "decision", "matched_tokens"} {
+		if v, ok := repl.Get("llm." + name); ok {
+			fields.Set(zap.Any("llm_"+name, v))
 		}
 	}
 }

@@ -23,14 +23,23 @@ const (
 	usageChunk = `{"choices":[],"usage":{"prompt_tokens":40,"completion_tokens":1,"prompt_tokens_details":{"cached_tokens":32}}}`
 )
 
-// The client sees that its stream was accepted before the first token, whatever
-// it says of compression and whatever the site does about it.
+// Where headers are not held for the first token, or a heartbeat is set, the
+// client sees early that its stream was accepted, whatever it says of compression
+// and whatever the site does about it.
 func TestStreamHeadersComeBeforeTheFirstEvent(t *testing.T) {
+	ungated := site{proxy: object{"transport": object{"protocol": "llm", "first_token": "off"}}}
+	beating := site{admission: object{"heartbeat": "200ms"}}
 	encode := object{"handler": "encode", "encodings": object{"gzip": object{}, "zstd": object{}}, "prefer": []string{"gzip", "zstd"}}
 	for _, site1 := range []struct {
 		name   string
+		site   site
 		before []object
-	}{{"plain site", nil}, {"site with encode", []object{encode}}} {
+	}{
+		{"plain site", ungated, nil},
+		{"site with encode", ungated, []object{encode}},
+		{"heartbeat", beating, nil},
+		{"heartbeat with encode", beating, []object{encode}},
+	} {
 		for _, accept := range []string{"", "gzip"} {
 			t.Run(site1.name+" accept "+accept, func(t *testing.T) {
 				token := make(chan struct{})
@@ -45,7 +54,9 @@ func TestStreamHeadersComeBeforeTheFirstEvent(t *testing.T) {
 					<-token
 					sse(w, textChunk, "[DONE]")
 				})
-				g := start(t, site{upstreams: []string{e.address()}, before: site1.before})
+				s := site1.site
+				s.upstreams, s.before = []string{e.address()}, site1.before
+				g := start(t, s)
 				req, err := http.NewRequest(http.MethodPost, "http://"+g.address+chatPath, strings.NewReader(streamed))
 				if err != nil {
 					t.Fatal(err)
@@ -58,7 +69,8 @@ func TestStreamHeadersComeBeforeTheFirstEvent(t *testing.T) {
 					t.Fatalf("no headers came while the engine had nothing to say: %v", err)
 				}
 				defer resp.Body.Close()
-				if resp.StatusCode != http.StatusOK || resp.Header.Get("X-LLM-Endpoint") == "" {
+				named := resp.Header.Get("X-LLM-Endpoint") != ""
+				if resp.StatusCode != http.StatusOK || named != (s.admission == nil) {
 					t.Errorf("got %d with %v", resp.StatusCode, resp.Header)
 				}
 				release()
@@ -142,8 +154,8 @@ func TestTimeToFirstTokenIsThatOfContent(t *testing.T) {
 			}
 			_, err = io.Copy(io.Discard, resp.Body)
 			resp.Body.Close()
-			if (err == nil) != test.sample {
-				t.Errorf("the stream ended with %v", err)
+			if err != nil || (resp.StatusCode == http.StatusOK) != test.sample {
+				t.Errorf("the answer was %d and ended with %v", resp.StatusCode, err)
 			}
 			g.calm()
 			endpoint := g.pool.Endpoints()[0]
@@ -153,8 +165,8 @@ func TestTimeToFirstTokenIsThatOfContent(t *testing.T) {
 			if known != test.sample || known && ttft < late {
 				t.Errorf("time to first token %v (%v), want at least %v (%v)", ttft, known, late, test.sample)
 			}
-			if !test.sample && endpoint.Ended(llmlb.Truncated) != 1 {
-				t.Error("the broken stream is not counted as truncated")
+			if !test.sample && endpoint.Ended(llmlb.EngineError) != 1 {
+				t.Error("the attempt without a token is not counted as the engine's error")
 			}
 		})
 	}
@@ -183,7 +195,7 @@ func TestEveryEndingIsToldAsWhatItWas(t *testing.T) {
 		{"too many requests", status(429), plain, 429, llmlb.Overloaded},
 		{"queue full", status(503), streamed, 503, llmlb.Overloaded},
 		{"a broken engine", status(500), plain, 500, llmlb.EngineError},
-		{"no connection taken", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, plain, 502, llmlb.Unreachable},
+		{"a connection that breaks", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, plain, 502, llmlb.EngineError},
 		{"a stream without end marker", func(w http.ResponseWriter, _ *http.Request) { sse(w, textChunk) }, streamed, 200, llmlb.Truncated},
 		{"an error in the stream", func(w http.ResponseWriter, _ *http.Request) {
 			sse(w, textChunk, `{"error":{"message":"boom","code":500}}`)
@@ -191,10 +203,18 @@ func TestEveryEndingIsToldAsWhatItWas(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			e := newEngine(t, test.answer)
-			g := start(t, site{upstreams: []string{e.address()}})
-			resp, body := g.post(chatPath, test.body)
+			g := start(t, site{upstreams: []string{e.address()}, admission: object{"queue": object{"max_wait": 0}}})
+			resp, err := client(t).Post("http://"+g.address+chatPath, "application/json", strings.NewReader(test.body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			body, err := io.ReadAll(resp.Body)
+			resp.Body.Close()
 			if resp.StatusCode != test.status {
 				t.Errorf("got %d %s, want %d", resp.StatusCode, body, test.status)
+			}
+			if (err == nil) != (test.want != llmlb.Truncated) {
+				t.Errorf("the answer ended with %v", err)
 			}
 			if test.status == 429 && resp.Header.Get("Retry-After") != "7" {
 				t.Error("the engine's Retry-After is lost")

@@ -30,14 +30,20 @@ func (h *Handler) take(w http.ResponseWriter, r *http.Request) ([]byte, *refusal
 	// Left in place, it would cancel the request while the answer is under way.
 	_ = deadlines.SetReadDeadline(time.Time{})
 
+	put(r, body)
+	r.Header.Del("Expect") // has been answered
+	return body, nil
+}
+
+// put gives the request a body of known length, with a reader of its own: what
+// had the one before may still be reading from it.
+func put(r *http.Request, body []byte) {
 	r.Body = http.NoBody
 	if len(body) > 0 {
 		r.Body = io.NopCloser(bytes.NewReader(body))
 	}
 	r.ContentLength = int64(len(body))
 	r.TransferEncoding, r.Trailer = nil, nil
-	r.Header.Del("Expect") // has been answered
-	return body, nil
 }
 
 // unread tells the client why its body was not taken.
@@ -52,7 +58,7 @@ func (h *Handler) unread(r *http.Request, err error) *refusal {
 			message: "The request body did not arrive within " + h.bodyTimeout().String() + ".",
 		}
 	case errors.Is(err, io.ErrUnexpectedEOF), r.Context().Err() != nil:
-		return &refusal{status: statusClientGone, code: codeClientGone}
+		return clientGone()
 	}
 	return &refusal{
 		status: http.StatusBadRequest, code: "body_unreadable",

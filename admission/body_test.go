@@ -124,10 +124,14 @@ func TestExpectContinue(t *testing.T) {
 
 	conn = g.dial()
 	fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 1001\r\n\r\n", chatPath)
-	resp, body := g.answer(bufio.NewReader(conn))
+	r = bufio.NewReader(conn)
+	resp, body := g.answer(r)
 	wantError(t, resp, body, http.StatusRequestEntityTooLarge, "body_too_large")
 	if !resp.Close {
 		t.Error("the connection stays open for a body that was not read")
+	}
+	if rest, err := io.ReadAll(r); err != nil || len(rest) > 0 {
+		t.Errorf("then came %q, %v; want the end", rest, err)
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 
 // OptionNames returns the names of the handler's options, for messages.
 func OptionNames() []string {
-	return []string{"pool", "paths", "max_body", "body_timeout", "allow_fields", "errors"}
+	return []string{"pool", "paths", "max_body", "body_timeout", "queue", "allow_fields", "usage", "heartbeat", "errors"}
 }
 
 // Option reads the option line that d stands on, if it is one of the handler's.
@@ -53,6 +53,14 @@ func (h *Handler) Option(d *caddyfile.Dispenser) (known bool, err error) {
 			}
 		}
 		h.AllowFields = append(h.AllowFields, names...)
+	case "queue":
+		err = h.queue(d)
+	case "usage":
+		if err = one(d, &h.Usage); err == nil && h.Usage != observe && h.Usage != inject {
+			return true, d.Errf("usage: '%s' is neither 'observe' nor 'inject'", h.Usage)
+		}
+	case "heartbeat":
+		err = h.heartbeat(d)
 	case "errors":
 		if err = one(d, &h.Errors); err == nil && h.Errors != write && h.Errors != pass {
 			return true, d.Errf("errors: '%s' is neither 'write' nor 'pass'", h.Errors)
@@ -93,6 +101,54 @@ func (h *Handler) paths(d *caddyfile.Dispenser) error {
 	return nil
 }
 
+// queue reads the block "queue { … }".
+func (h *Handler) queue(d *caddyfile.Dispenser) error {
+	if d.NextArg() {
+		return d.Errf("queue: unexpected argument '%s'; write 'queue {' and its options: %s", d.Val(), queueOptions)
+	}
+	h.Queue = new(Queue)
+	for nesting := d.Nesting(); d.NextBlock(nesting); {
+		switch name := d.Val(); name {
+		case "max_wait":
+			if h.Queue.MaxWait != nil {
+				return d.Errf("queue: option 'max_wait' is given twice")
+			}
+			var text string
+			if err := one(d, &text); err != nil {
+				return err
+			}
+			t, err := caddy.ParseDuration(text)
+			if err != nil || t < 0 {
+				return d.Errf("queue: max_wait: '%s' is not a duration, such as 30s, or 0 for no waiting", text)
+			}
+			h.Queue.MaxWait = (*caddy.Duration)(&t)
+		default:
+			return d.Errf("queue: unknown option '%s'; have %s", name, queueOptions)
+		}
+	}
+	return nil
+}
+
+const queueOptions = "max_wait"
+
+// heartbeat reads "heartbeat <interval>" and "heartbeat off".
+func (h *Handler) heartbeat(d *caddyfile.Dispenser) error {
+	var text string
+	if err := one(d, &text); err != nil {
+		return err
+	}
+	if text == "off" {
+		h.Heartbeat = 0
+		return nil
+	}
+	t, err := caddy.ParseDuration(text)
+	if err != nil || t < minHeartbeat || t > maxHeartbeat {
+		return d.Errf("heartbeat: '%s' is not an interval from %v to %v, or 'off'", text, minHeartbeat, maxHeartbeat)
+	}
+	h.Heartbeat = caddy.Duration(t)
+	return nil
+}
+
 // UnmarshalCaddyfile reads the directive:
 //
 //	llm_admission [<matcher>] {
@@ -100,7 +156,12 @@ func (h *Handler) paths(d *caddyfile.Dispenser) error {
 //		paths        + <pattern…> | all
 //		max_body     <size>
 //		body_timeout <duration>
+//		queue {
+//			max_wait <duration>
+//		}
 //		allow_fields <name…>
+//		usage        observe|inject
+//		heartbeat    <interval>|off
 //		errors       write|pass
 //	}
 func (h *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {

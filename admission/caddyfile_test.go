@@ -23,9 +23,21 @@ func TestDirective(t *testing.T) {
 			paths + /v1/batches
 			max_body 4MiB
 			body_timeout 1m
+			queue {
+				max_wait 5s
+			}
 			allow_fields priority rid
+			usage inject
+			heartbeat 200ms
 			errors pass
-		}`, `{"pool":"chat","paths":["/v1/audio/speech","/v1/files/*","/v1/batches"],"max_body":4194304,"body_timeout":60000000000,"allow_fields":["priority","rid"],"errors":"pass"}`},
+		}`, `{"pool":"chat","paths":["/v1/audio/speech","/v1/files/*","/v1/batches"],"max_body":4194304,"body_timeout":60000000000,"queue":{"max_wait":5000000000},"allow_fields":["priority","rid"],"usage":"inject","heartbeat":200000000,"errors":"pass"}`},
+		{"nothing of it", `llm_admission {
+			queue {
+				max_wait 0
+			}
+			usage observe
+			heartbeat off
+		}`, `{"queue":{"max_wait":0},"usage":"observe"}`},
 		{"all paths", `llm_admission {
 			paths all
 			errors write
@@ -50,7 +62,7 @@ func TestDirective(t *testing.T) {
 // A mistake is answered with the option, the value and the line.
 func TestDirectiveMistakes(t *testing.T) {
 	for _, test := range []struct{ option, want string }{
-		{"max_bodies 3", "unknown option 'max_bodies'; have pool, paths, max_body, body_timeout, allow_fields, errors"},
+		{"max_bodies 3", "unknown option 'max_bodies'; have pool, paths, max_body, body_timeout, queue, allow_fields, usage, heartbeat, errors"},
 		{"max_body", "wrong argument count"},
 		{"max_body lots", "max_body: 'lots' is not a size"},
 		{"max_body 0", "max_body: '0' is not a size"},
@@ -69,6 +81,19 @@ func TestDirectiveMistakes(t *testing.T) {
 		{"allow_fields", "wrong argument count"},
 		{"allow_fields temperature", `allow_fields: "temperature" is not a field that is refused; have priority`},
 		{"errors hide", "errors: 'hide' is neither"},
+		{"queue 64", "queue: unexpected argument '64'; write 'queue {' and its options: max_wait"},
+		{"queue {\nmax_wait soon\n}", "queue: max_wait: 'soon' is not a duration"},
+		{"queue {\nmax_wait -1s\n}", "queue: max_wait: '-1s' is not a duration"},
+		{"queue {\nmax_wait\n}", "wrong argument count"},
+		{"queue {\nmax_wait 1s\nmax_wait 2s\n}", "queue: option 'max_wait' is given twice"},
+		{"queue {\nmax_bytes 1GiB\n}", "queue: unknown option 'max_bytes'; have max_wait"},
+		{"usage", "wrong argument count"},
+		{"usage guess", "usage: 'guess' is neither 'observe' nor 'inject'"},
+		{"heartbeat", "wrong argument count"},
+		{"heartbeat often", "heartbeat: 'often' is not an interval from 50ms to 5m0s, or 'off'"},
+		{"heartbeat 49ms", "heartbeat: '49ms' is not an interval"},
+		{"heartbeat 6m", "heartbeat: '6m' is not an interval"},
+		{"heartbeat 0", "heartbeat: '0' is not an interval"},
 		{"pool a b", "wrong argument count"},
 		{"max_body 100PiB", "max_body: '100PiB' is over the most"},
 		{"pool a\npool b", "option 'pool' is given twice, first at line 2"},
@@ -92,6 +117,10 @@ func TestValidate(t *testing.T) {
 		{Handler{MaxBody: 1 << 50}, "max_body"},
 		{Handler{BodyTimeout: caddy.Duration(-time.Second)}, "body_timeout"},
 		{Handler{AllowFields: []string{"x"}}, "allow_fields"},
+		{Handler{Queue: &Queue{MaxWait: new(caddy.Duration(-1))}}, "queue: max_wait"},
+		{Handler{Usage: "x"}, "usage"},
+		{Handler{Heartbeat: 1}, "heartbeat"},
+		{Handler{Heartbeat: caddy.Duration(time.Hour)}, "heartbeat"},
 		{Handler{Errors: "x"}, "errors"},
 	} {
 		if err := test.h.Validate(); err == nil || !strings.Contains(err.Error(), test.want) {

@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"go.uber.org/zap"
 
+	"github.com/caddy-llmlb/caddy-llmlb/llmlb"
 	"github.com/caddy-llmlb/caddy-llmlb/request"
 )
 
@@ -72,6 +75,22 @@ func noEndpoint() *refusal {
 		status: http.StatusServiceUnavailable, code: "no_endpoint", retryAfter: 1,
 		message: "No inference server is available at the moment.",
 	}
+}
+
+func clientGone() *refusal { return &refusal{status: statusClientGone, code: codeClientGone} }
+
+// overloaded is for a Call that no server takes at the moment, though some are
+// well.
+func overloaded(wait time.Duration) *refusal {
+	return &refusal{
+		status: http.StatusTooManyRequests, code: "overloaded", retryAfter: seconds(wait),
+		message: "Every inference server has too much to do at the moment. Try again later.",
+	}
+}
+
+// seconds is a wait as Retry-After has it: whole seconds that are not too few.
+func seconds(wait time.Duration) int {
+	return int(max(1, (wait+time.Second-1)/time.Second))
 }
 
 // failed is what a client learns of an error that came back from the proxy.
@@ -138,15 +157,18 @@ func (f *refusal) write(w http.ResponseWriter) error {
 	return nil
 }
 
-// upstreamFailed tells what to answer to an error that came back from the proxy,
-// nil when that is not ours to answer.
-func upstreamFailed(w *recorder, err error) *refusal {
-	status := http.StatusInternalServerError
-	if he, ok := errors.AsType[caddyhttp.HandlerError](err); ok {
-		status = he.StatusCode
+// logFailure tells the operator why a client got an error of ours. The cause
+// goes to the log alone: it has addresses in it.
+func (h *Handler) logFailure(c *llmlb.Call, f *refusal, err error) {
+	if he, ok := errors.AsType[caddyhttp.HandlerError](err); ok && he.Err != nil {
+		err = he.Err // without Caddy's own file and line
 	}
-	if status < http.StatusInternalServerError || w.status != 0 {
-		return nil // not an upstream's doing, or too late to say anything
+	fields := []zap.Field{
+		zap.Int("status", f.status), zap.String("pool", h.handle.Name()),
+		zap.Int("attempts", c.Attempts), zap.Error(err),
 	}
-	return failed(status)
+	if e := c.Tried; e != nil {
+		fields = append(fields, zap.String("endpoint", e.Name()), zap.String("address", e.Address()))
+	}
+	h.logger.Warn("answering for a failed upstream", fields...)
 }

@@ -1,9 +1,7 @@
 package admission
 
 import (
-	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -15,7 +13,6 @@ import (
 
 	"github.com/caddy-llmlb/caddy-llmlb/llmlb"
 	"github.com/caddy-llmlb/caddy-llmlb/request"
-	"github.com/caddy-llmlb/caddy-llmlb/selection"
 )
 
 func init() {
@@ -41,10 +38,26 @@ type Handler struct {
 	// 408. Default: 30s.
 	BodyTimeout caddy.Duration `json:"body_timeout,omitempty"`
 
+	// How requests wait for a server that will take them. Default: see its
+	// fields.
+	Queue *Queue `json:"queue,omitempty"`
+
 	// Body fields that would steer the engine past this gateway's choice, such
 	// as "priority" or "data_parallel_rank", and that clients may send all the
 	// same. Default: none; a body with one is answered 400.
 	AllowFields []string `json:"allow_fields,omitempty"`
+
+	// What is done for the token counts of streams: "observe" reads what the
+	// client has asked for and counts events otherwise; "inject" asks the engine
+	// for usage where the client has not, and keeps the one chunk it causes from
+	// the client. Default: observe.
+	Usage string `json:"usage,omitempty"`
+
+	// After how long without an answer a client that asked for server-sent
+	// events gets "200 text/event-stream" and a comment, and then one more each
+	// time, until the answer begins. From then on errors reach it as events.
+	// From 50ms to 5m. Default: 0, off.
+	Heartbeat caddy.Duration `json:"heartbeat,omitempty"`
 
 	// Who answers errors: "write" answers in OpenAI's JSON, "pass" leaves it to
 	// the site's error routes. Default: write.
@@ -53,6 +66,15 @@ type Handler struct {
 	logger *zap.Logger
 	handle *llmlb.Handle
 	allow  map[string]bool
+	room   *room
+}
+
+// Queue is how requests wait.
+type Queue struct {
+	// How long after its arrival a request may still wait for servers that have
+	// all said they have too much to do. A request that would have to wait
+	// longer is answered at once. 0 is not at all. Default: 30s.
+	MaxWait *caddy.Duration `json:"max_wait,omitempty"`
 }
 
 // Defaults of the options.
@@ -60,12 +82,22 @@ const (
 	defaultMaxBody     = 32 << 20
 	maxMaxBody         = 4 << 30 // a body is held in memory
 	defaultBodyTimeout = 30 * time.Second
+	defaultMaxWait     = 30 * time.Second
+
+	minHeartbeat = 50 * time.Millisecond
+	maxHeartbeat = 5 * time.Minute
 )
 
 // The values of Errors.
 const (
 	write = "write"
 	pass  = "pass"
+)
+
+// The values of Usage.
+const (
+	observe = "observe"
+	inject  = "inject"
 )
 
 // CaddyModule returns the Caddy module information.
@@ -79,7 +111,7 @@ func (Handler) CaddyModule() caddy.ModuleInfo {
 // Provision finds the pool. It need not have been registered yet: the policy
 // that does so may be loaded later.
 func (h *Handler) Provision(ctx caddy.Context) error {
-	h.logger = ctx.Logger()
+	h.logger, h.room = ctx.Logger(), new(room)
 	h.allow = make(map[string]bool, len(h.AllowFields))
 	for _, f := range h.AllowFields {
 		h.allow[f] = true
@@ -118,6 +150,15 @@ func (h *Handler) Validate() error {
 			return err
 		}
 	}
+	if h.Queue != nil && h.Queue.MaxWait != nil && *h.Queue.MaxWait < 0 {
+		return fmt.Errorf("queue: max_wait: %v is negative", time.Duration(*h.Queue.MaxWait))
+	}
+	if h.Usage != "" && h.Usage != observe && h.Usage != inject {
+		return fmt.Errorf("usage: %q is neither 'observe' nor 'inject'", h.Usage)
+	}
+	if b := time.Duration(h.Heartbeat); b != 0 && (b < minHeartbeat || b > maxHeartbeat) {
+		return fmt.Errorf("heartbeat: %v is out of range; have %v to %v, or 0 for none", b, minHeartbeat, maxHeartbeat)
+	}
 	if h.Errors != "" && h.Errors != write && h.Errors != pass {
 		return fmt.Errorf("errors: %q is neither 'write' nor 'pass'", h.Errors)
 	}
@@ -145,139 +186,11 @@ func (h *Handler) bodyTimeout() time.Duration {
 	return time.Duration(h.BodyTimeout)
 }
 
-// ServeHTTP admits one request, or answers it.
-func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
-	now := time.Now()
-	settings, pool := h.handle.Settings(), h.handle.Pool()
-	if before := llmlb.CallOf(r.Context()); before != nil && before.Pool == pool {
-		return next.ServeHTTP(w, r) // admitted further up the same route
+func (h *Handler) maxWait() time.Duration {
+	if h.Queue == nil || h.Queue.MaxWait == nil {
+		return defaultMaxWait
 	}
-	c := llmlb.NewCall(pool, settings, now)
-	account := account{handler: h, call: c, request: r, begun: now}
-	rec := &recorder{ResponseWriterWrapper: &caddyhttp.ResponseWriterWrapper{ResponseWriter: w}}
-
-	f, unread := h.admit(w, r, c)
-	if f != nil {
-		c.Refusal, c.Outcome = f.code, llmlb.Refused
-		if f.status == statusClientGone {
-			c.Outcome = llmlb.ClientGone
-		}
-		account.publish()
-		return h.refuse(w, r, f, unread)
-	}
-	*r = *r.WithContext(llmlb.WithCall(r.Context(), c))
-	account.publish()
-
-	// However the proxy ends, also by a panic when the client or the upstream
-	// breaks off, every reservation goes back. The panic goes on.
-	returned := false
-	defer func() { account.settle(rec, returned, nil) }()
-	err := next.ServeHTTP(rec, r)
-	returned = true
-	if err == nil {
-		return nil
-	}
-	f = upstreamFailed(rec, err)
-	if f != nil {
-		c.Refusal = f.code
-	}
-	account.settle(rec, returned, err)
-	if f == nil || h.Errors == pass {
-		return err
-	}
-	h.logFailure(c, f, err)
-	return h.refuse(w, r, f, false)
-}
-
-// logFailure tells the operator why a client got an error of ours. The cause
-// goes to the log alone: it has addresses in it.
-func (h *Handler) logFailure(c *llmlb.Call, f *refusal, err error) {
-	if he, ok := errors.AsType[caddyhttp.HandlerError](err); ok && he.Err != nil {
-		err = he.Err // without Caddy's own file and line
-	}
-	fields := []zap.Field{
-		zap.Int("status", f.status), zap.String("pool", h.handle.Name()),
-		zap.Int("attempts", c.Attempts), zap.Error(err),
-	}
-	if e := c.Tried; e != nil {
-		fields = append(fields, zap.String("endpoint", e.Name()), zap.String("address", e.Address()))
-	}
-	h.logger.Warn("answering for a failed upstream", fields...)
-}
-
-// admit reads the request and has an endpoint granted. What it returns is why
-// the request ends here, and whether its body is still on the way.
-func (h *Handler) admit(w http.ResponseWriter, r *http.Request, c *llmlb.Call) (f *refusal, unread bool) {
-	unread = r.ContentLength != 0
-	what, methods := of(r, h.Paths)
-	switch what {
-	case closed:
-		return notServed(), unread
-	case wrongMethod:
-		return &refusal{
-			status: http.StatusMethodNotAllowed, code: "method_not_allowed", allow: allowed(methods),
-			message: "This path does not take the method " + knownMethod(r.Method) + ".",
-		}, unread
-	default:
-	}
-	if c.Settings == nil {
-		h.logger.Error("no reverse_proxy has an 'lb_policy llm' for the pool", zap.String("pool", h.handle.Name()))
-		return noEndpoint(), unread
-	}
-	disarm(r)
-	// A queue would ask here whether it has room, before the body is asked for.
-	if r.Method == http.MethodConnect {
-		unread = false // a tunnel has no end
-	} else {
-		body, f := h.take(w, r)
-		if f != nil {
-			return f, true
-		}
-		c.Body, unread = body, false
-	}
-	if what == passes {
-		return nil, unread // Select finds a healthy endpoint
-	}
-	var err error
-	c.Features, err = h.features(r, c)
-	switch {
-	case errors.Is(err, request.ErrTooLong):
-		return h.tooLong(), unread
-	case err != nil:
-		return notAccepted(err), unread
-	}
-	c.Pool.Calibrate(c)
-	// A queue would wait here for the Call's turn, and ask again after Full.
-	switch selection.Grant(c, time.Now()) {
-	case selection.Full:
-		return atCapacity(), unread
-	case selection.None:
-		return noEndpoint(), unread
-	default: // granted, or Select's to choose
-		return nil, unread
-	}
-}
-
-// features reads the body in its path's dialect, unfolded if it is compressed.
-func (h *Handler) features(r *http.Request, c *llmlb.Call) (llmlb.Features, error) {
-	body, err := decode(r.Header.Get("Content-Encoding"), c.Body, h.maxBody())
-	if err != nil {
-		return llmlb.Features{}, err
-	}
-	o := request.Options{
-		Seed: selection.BlockSeed(), AffinityKey: c.Settings.AffinityKey,
-		Session: request.SessionOf(r.Header), AllowFields: h.allow,
-	}
-	return request.Read(request.APIOf(r.URL.Path), body, &o)
-}
-
-// knownMethod keeps what a client made up out of our answers.
-func knownMethod(method string) string {
-	switch method {
-	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions, http.MethodTrace, http.MethodConnect:
-		return method
-	}
-	return "of the request"
+	return time.Duration(*h.Queue.MaxWait)
 }
 
 // Interface guards

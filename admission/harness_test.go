@@ -74,6 +74,7 @@ type site struct {
 	before    []object // handlers in front
 	errors    []object // handlers of the site's error routes
 	upstreams []string
+	noRetries bool
 }
 
 // gateway is a Caddy that runs the site.
@@ -87,6 +88,10 @@ type gateway struct {
 func start(t *testing.T, s site) *gateway {
 	t.Helper()
 	g := &gateway{t: t, log: filepath.Join(t.TempDir(), "caddy.log")}
+	retries := 2
+	if s.noRetries {
+		retries = 0
+	}
 	name := fmt.Sprintf("test-%x", xxhash.Sum64String(t.Name()))
 	merge := func(base, more object) object {
 		maps.Copy(base, more)
@@ -103,7 +108,7 @@ func start(t *testing.T, s site) *gateway {
 			"handler": "reverse_proxy", "upstreams": dials, "flush_interval": -1,
 			"transport": object{"protocol": "llm"},
 			"load_balancing": object{
-				"retries":          2,
+				"retries":          retries,
 				"selection_policy": merge(object{"policy": "llm", "pool": name, "engine": "none"}, s.policy),
 			},
 		}, s.proxy))

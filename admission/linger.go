@@ -17,10 +17,15 @@ const (
 // once would reset it, and a reset makes most clients lose the very answer that
 // tells them why.
 func linger(w http.ResponseWriter, r *http.Request) {
-	if r.ProtoMajor != 1 || r.Body == nil || r.Header.Get("Expect") != "" {
-		return // other protocols end the stream alone; who expects 100 sends nothing
+	if r.ProtoMajor != 1 || r.Body == nil {
+		return // other protocols end the stream alone
 	}
 	control := http.NewResponseController(w)
+	if r.Header.Get("Expect") != "" {
+		// The client most likely sends nothing. The server would wait for it.
+		_ = control.SetReadDeadline(time.Now().Add(lingerTime))
+		return
+	}
 	if control.Flush() != nil || control.SetReadDeadline(time.Now().Add(lingerTime)) != nil {
 		return
 	}

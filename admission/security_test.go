@@ -26,14 +26,14 @@ func TestErrorsShowNoAddresses(t *testing.T) {
 		{"broke off", func(t *testing.T) string { return newEngine(t, broken).address() }, nil, 502, "upstream_error"},
 		{
 			"silent", func(t *testing.T) string { return newEngine(t, silent).address() },
-			object{"transport": object{"protocol": "llm", "response_header_timeout": "50ms"}},
+			object{"transport": object{"protocol": "llm", "first_token_min": "50ms", "first_token_max": "50ms"}},
 			504, "upstream_timeout",
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			address := test.upstream(t)
 			g := start(t, site{upstreams: []string{address}, proxy: test.proxy})
-			resp, body := g.post(chatPath, plain)
+			resp, body := g.post(chatPath, streamed)
 			wantError(t, resp, body, test.status, test.code)
 			var all strings.Builder
 			_ = resp.Header.Write(&all)
