@@ -33,7 +33,7 @@ func allFree(list ...*backend) {
 func nameOf(i int) string { return string(rune('a' + i)) }
 
 // idle waits until nothing is in flight anywhere in the gateway's pools.
-func (g *gateway) idle(t *testing.T) {
+func (g *gateway) idle(t testing.TB) {
 	t.Helper()
 	eventually(t, "every reservation to go back", func() bool {
 		for _, p := range g.pools() {

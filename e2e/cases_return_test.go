@@ -70,7 +70,7 @@ func TestConversationsOfAServerThatGoesAndComesBack(t *testing.T) {
 // three requests and is fine from then on: the other is not blamed for it, and
 // before long both get the same again.
 func TestAServerThatFailedAtTheStartGetsItsShareBack(t *testing.T) {
-	g, a, b := pair(t, "")
+	g, a, b := pair(t, "failover off\n")
 	failures := make(chan struct{}, 3)
 	for _, s := range []*backend{a, b} {
 		var engine sync.Mutex

@@ -7,7 +7,7 @@ import (
 )
 
 // eventually asks again and again until ok, for things that no event tells of.
-func eventually(t *testing.T, what string, ok func() bool) {
+func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	deadline := time.Now().Add(20 * time.Second)
 	for !ok() {

@@ -23,7 +23,7 @@ import (
 
 // gateway is a running Caddy.
 type gateway struct {
-	t     *testing.T
+	t     testing.TB
 	url   string
 	admin string // address of the admin API
 	sites string // what else the Caddyfile has
@@ -35,13 +35,13 @@ type gateway struct {
 const fast = "scrape_interval 50ms\nstale_after 2s\n"
 
 // start runs Caddy with one site that holds the given directives.
-func start(t *testing.T, site string) *gateway {
+func start(t testing.TB, site string) *gateway {
 	t.Helper()
 	return startBeside(t, "", site)
 }
 
 // startBeside is start with further sites in the same Caddy.
-func startBeside(t *testing.T, sites, site string) *gateway {
+func startBeside(t testing.TB, sites, site string) *gateway {
 	t.Helper()
 	g := &gateway{t: t, sites: sites}
 	for tries := 1; ; tries++ {
@@ -81,7 +81,7 @@ func (g *gateway) adapt(site string) ([]byte, error) {
 }
 
 // freeAddr is an address that nobody listens on.
-func freeAddr(t *testing.T) string {
+func freeAddr(t testing.TB) string {
 	t.Helper()
 	l := listen(t)
 	defer l.Close()
@@ -99,7 +99,7 @@ var (
 )
 
 // listen opens a port of this process's own.
-func listen(t *testing.T) net.Listener {
+func listen(t testing.TB) net.Listener {
 	t.Helper()
 	for range ports {
 		port := firstPort + (portSeed+portsUsed.Add(1))%ports
@@ -202,7 +202,7 @@ func (g *gateway) send(path string, body io.Reader) reply {
 	return read(g.t, res)
 }
 
-func read(t *testing.T, res *http.Response) reply {
+func read(t testing.TB, res *http.Response) reply {
 	t.Helper()
 	defer res.Body.Close()
 	text, err := io.ReadAll(res.Body)

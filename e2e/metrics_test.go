@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -96,9 +97,10 @@ func TestMissingMetricsAreNotZero(t *testing.T) {
 		"no engine series": "process_cpu_seconds_total 1\n",
 	} {
 		t.Run(name, func(t *testing.T) {
-			g, a, b := pair(t, "")
-			a.shows(raw("text/plain", page))
+			a, b := newBackend(t), newBackend(t)
+			a.shows(raw("text/plain", page)) // from the first scrape on
 			b.set(load{running: 1})
+			g := start(t, fmt.Sprintf("llm_proxy %s %s {\n%s%s}\n", a.addr(), b.addr(), fast, named(a, b)))
 			a.seen()
 			b.seen()
 			together(20, a, b)

@@ -158,10 +158,11 @@ func (a *attempt) receive(req *http.Request, resp *http.Response) (*http.Respons
 		return resp, nil // the connection is the client's now
 	}
 	if o := a.outcomeOf(resp.StatusCode); o != llmlb.Served {
-		if c.Answering && a.replaceable(o) {
+		if again := c.Answering && a.replaceable(o); again || c.Kept != nil {
+			// Whoever answers has the choice between this and what was kept.
 			f := &failure{outcome: o, err: fmt.Errorf("the server answered %d", resp.StatusCode)}
 			f.answer = a.keep(resp, o)
-			return nil, a.fail(f, true)
+			return nil, a.fail(f, again)
 		}
 		a.strike(o, &llmlb.Kept{RetryAfter: retryAfter(resp.Header, time.Now())})
 		return a.pass(resp, nil, held{}, o), nil
@@ -185,8 +186,8 @@ func (a *attempt) receive(req *http.Request, resp *http.Response) (*http.Respons
 // failedInBand is for an answer whose first word is that there will be none.
 func (a *attempt) failedInBand(resp *http.Response, h held, facts *answer.Facts) (*http.Response, error) {
 	k := a.inBand(resp, h, facts)
-	if a.call.Answering && a.replaceable(k.Outcome) {
-		return nil, a.fail(&failure{outcome: k.Outcome, err: errInBand, answer: k}, true)
+	if again := a.call.Answering && a.replaceable(k.Outcome); again || a.call.Kept != nil {
+		return nil, a.fail(&failure{outcome: k.Outcome, err: errInBand, answer: k}, again)
 	}
 	a.strike(k.Outcome, k)
 	return a.pass(respond(resp, k), nil, held{}, k.Outcome), nil

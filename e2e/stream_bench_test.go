@@ -1,0 +1,146 @@
+package e2e
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// benchEvents is how many tokens a benchmarked stream has.
+const benchEvents = 1000
+
+// replaying is a server that writes the same stream to every request, an event
+// at a time and as fast as it is taken: what is measured is the gateway.
+func replaying(b *testing.B) string {
+	b.Helper()
+	l := listen(b)
+	b.Cleanup(func() { l.Close() })
+	var events [][]byte
+	chunk := func(event string) {
+		data := "data: " + event + "\n\n"
+		events = append(events, fmt.Appendf(nil, "%x\r\n%s\r\n", len(data), data))
+	}
+	chunk(answerEvents[0])
+	for i := range benchEvents {
+		chunk(fmt.Sprintf(`{"id":"chatcmpl-7f3a","object":"chat.completion.chunk","created":1772000000,"model":"m","choices":[{"index":0,"delta":{"content":" word%d"},"logprobs":null,"finish_reason":null}]}`, i%10))
+	}
+	chunk(answerEvents[4])
+	chunk("[DONE]")
+	events = append(events, []byte("0\r\n\r\n"))
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go replay(conn, events)
+		}
+	}()
+	return l.Addr().String()
+}
+
+func replay(conn net.Conn, events [][]byte) {
+	defer conn.Close()
+	r := bufio.NewReader(conn)
+	for {
+		req, err := http.ReadRequest(r)
+		if err != nil {
+			return
+		}
+		if _, err := io.Copy(io.Discard, req.Body); err != nil {
+			return
+		}
+		if _, err := io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"); err != nil {
+			return
+		}
+		for _, e := range events {
+			if _, err := conn.Write(e); err != nil {
+				return
+			}
+		}
+	}
+}
+
+// plain is what somebody writes who has only Caddy.
+const plain = "handle /plain/* {\nuri strip_prefix /plain\nreverse_proxy %[1]s {\nflush_interval -1\n}\n}\n" +
+	"handle {\nllm_proxy %[1]s {\nengine none\n}\n}\n"
+
+// BenchmarkStream compares llm_proxy with Caddy's own reverse_proxy over the same
+// server, in turns: the time of a whole stream, as a ratio, and the time to its
+// first byte, as a difference. The intervals hold the median with 95 %.
+func BenchmarkStream(b *testing.B) {
+	g := start(b, fmt.Sprintf(plain, replaying(b)))
+	client := &http.Client{Transport: &http.Transport{}}
+	defer client.CloseIdleConnections()
+	body := chat(true, "", prose("measured", 1000))
+	paths := [2]string{"/plain/v1/chat/completions", "/v1/chat/completions"}
+	once := func(path string) (first, whole time.Duration) {
+		began := time.Now()
+		res, err := client.Post(g.url+path, "application/json", strings.NewReader(body))
+		if err != nil {
+			b.Fatal(err)
+		}
+		var one [1]byte
+		if _, err := io.ReadFull(res.Body, one[:]); err != nil {
+			b.Fatal(err)
+		}
+		first = time.Since(began)
+		if _, err := io.Copy(io.Discard, res.Body); err != nil {
+			b.Fatal(err)
+		}
+		whole = time.Since(began)
+		res.Body.Close()
+		return first, whole
+	}
+	const pairs, each, warmUp = 41, 30, 50
+	for range warmUp {
+		once(paths[0])
+		once(paths[1])
+	}
+	for b.Loop() {
+		var ratios, added []float64
+		for pair := range pairs {
+			var wholes, firsts [2][]float64
+			for i := range 2 * each {
+				which := (pair + i) % 2
+				first, whole := once(paths[which])
+				firsts[which] = append(firsts[which], float64(first.Nanoseconds())/1000)
+				wholes[which] = append(wholes[which], float64(whole.Nanoseconds()))
+			}
+			ratios = append(ratios, median(wholes[1])/median(wholes[0]))
+			added = append(added, median(firsts[1])-median(firsts[0]))
+		}
+		for unit, list := range map[string][]float64{"x-time": ratios, "µs-to-first-byte-added": added} {
+			low, high := interval(list)
+			b.ReportMetric(low, unit+"-low")
+			b.ReportMetric(median(list), unit)
+			b.ReportMetric(high, unit+"-high")
+		}
+		b.ReportMetric(0, "ns/op")
+	}
+}
+
+func median(list []float64) float64 {
+	s := slices.Sorted(slices.Values(list))
+	if n := len(s); n%2 == 0 {
+		return (s[n/2-1] + s[n/2]) / 2
+	}
+	return s[len(s)/2]
+}
+
+// interval bounds the median with a confidence of at least 95 %, by the order of
+// the values alone: of 41, the 14th and the 28th.
+func interval(list []float64) (low, high float64) {
+	s := slices.Sorted(slices.Values(list))
+	n := len(s)
+	// The number of values below the median is binomial; 1.96 of its deviations.
+	k := int(float64(n)/2 - 0.98*math.Sqrt(float64(n)))
+	return s[max(0, k-1)], s[min(n-1, n-k)]
+}
