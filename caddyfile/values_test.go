@@ -69,7 +69,7 @@ func TestBadValuesNameTheOption(t *testing.T) {
 		"retries":       {``, `-1`, `many`, `1 2`, `1000000`, `1.5`},
 		"write_timeout": {``, `-1s`, `0`, `0s`, `soon`, `60`, `1s 2s`, `1ms`, `48h`},
 		"circuit": {
-			``, `on`, `off off`, `5`, "{\n}", "{\n failure 5\n}", "{\n failures 0\n}", "{\n failures many\n}", "{\n failures 1001\n}",
+			``, `on`, `off 5`, `5`, "{\n}", "{\n failure 5\n}", "{\n failures 0\n}", "{\n failures many\n}", "{\n failures 1001\n}",
 			"{\n rate 50\n}", "{\n rate 101%\n}", "{\n rate 0\n}", "{\n rate NaN\n}", "{\n open_for 0s\n}", "{\n open_for soon\n}",
 			"{\n open_for 1ms\n}", "{\n open_for 2h\n}", "{\n failures 3\n failures 4\n}", "off {\n failures 3\n}",
 			"{\n failures off\n rate off\n open_for 5s\n}",

@@ -184,7 +184,7 @@ func TestFingerprintOfRetriesAndCircuit(t *testing.T) {
 			LoadBalancing: &reverseproxy.LoadBalancing{Retries: retries},
 		})
 	}
-	if fingerprint(2, nil) != fingerprint(2, nil) {
+	if one, same := fingerprint(2, nil), fingerprint(2, nil); one != same {
 		t.Error("equal blocks differ")
 	}
 	if fingerprint(2, nil) == fingerprint(3, nil) {
