@@ -116,6 +116,9 @@ func (x *exchange) aborted(returned bool) string {
 // Caddy's own duration and status are wrong for streams that break off.
 func (x *exchange) log(returned bool) {
 	ctx, c := x.request.Context(), x.call
+	if s, ok := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server); ok && s.Logs == nil {
+		return // nobody writes an access log
+	}
 	fields, ok := ctx.Value(caddyhttp.ExtraLogFieldsCtxKey).(*caddyhttp.ExtraLogFields)
 	if !ok {
 		return
