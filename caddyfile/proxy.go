@@ -293,7 +293,19 @@ func (p *proxy) readTransport(d *caddyfile.Dispenser) error {
 	if peek.NextArg() {
 		return peek.Errf("unexpected argument '%s' after 'transport': in llm_proxy it is always 'llm', which has every option of 'transport http'; write 'transport {'", peek.Val())
 	}
-	return p.transport.UnmarshalCaddyfile(d.NewFromNextSegment())
+	block := d.NextSegment()
+	// Our own options may stand in the block too, but not here and there.
+	look := caddyfile.NewDispenser(block)
+	look.Next()
+	for look.NextBlock(0) {
+		if slices.Contains(transport.OptionNames(), look.Val()) {
+			if err := p.once(look); err != nil {
+				return err
+			}
+		}
+		look.NextSegment()
+	}
+	return p.transport.UnmarshalCaddyfile(caddyfile.NewDispenser(block))
 }
 
 func (p *proxy) readRetries(d *caddyfile.Dispenser) error {

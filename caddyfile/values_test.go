@@ -112,6 +112,22 @@ func TestOptionsGivenTwice(t *testing.T) {
 	}
 }
 
+// The transport's own options may stand in its block or beside it. In both, one of
+// them would win without a word.
+func TestOptionsGivenInsideAndOutside(t *testing.T) {
+	inside := "\t\ttransport {\n\t\t\tdial_timeout 1s\n\t\t\tstall_timeout 60s\n\t\t}\n"
+	outside := "\t\tstall_timeout 90s\n"
+	for _, lines := range []string{inside + outside, outside + inside} {
+		_, err := adapt(":8080 {\n\tllm_proxy 10.4.0.11:8000 {\n" + lines + "\t}\n}\n")
+		if err == nil || !strings.Contains(err.Error(), "'stall_timeout' is given twice, first at line ") {
+			t.Errorf("got %v", err)
+		}
+	}
+	if _, err := adapt(":8080 {\n\tllm_proxy 10.4.0.11:8000 {\n" + inside + "\t}\n}\n"); err != nil {
+		t.Errorf("inside alone: %v", err)
+	}
+}
+
 // What would work against the modules is refused with the reason, by name.
 func TestRefusedOptions(t *testing.T) {
 	for line, reason := range map[string]string{

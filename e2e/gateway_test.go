@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -94,7 +95,9 @@ func freeAddr(t testing.TB) string {
 const firstPort, ports = 10_000, 22_000
 
 var (
-	portSeed  = rand.Uint32N(ports)
+	// Processes that were started together are far from each other, and none is
+	// where the one before it was.
+	portSeed  = (uint32(os.Getpid())*701 + rand.Uint32N(101)) % ports
 	portsUsed atomic.Uint32
 )
 

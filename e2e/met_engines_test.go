@@ -7,6 +7,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/caddy-llmlb/caddy-llmlb/llmlb"
 )
 
 // engineOf puts an engine with other pages in front of a backend, which counts
@@ -68,9 +70,13 @@ func TestOllamaIsUsedWithoutNumbers(t *testing.T) {
 			a, b := engineOf(t, has("n")), engineOf(t, has("m"))
 			g := start(t, fmt.Sprintf("llm_proxy %s %s {\n%s%sengine %s\n}\n", a.addr(), b.addr(), fast, named(a, b), engine))
 			for _, name := range []string{"a", "b"} {
-				eventually(t, "Ollama to be seen", func() bool { return g.endpoint(name).Engine == "ollama" && len(g.endpoint(name).Models) == 4 })
-				if row := g.endpoint(name); row.State != "up" || row.Reason != "" || row.Running != nil || row.KVUsage != nil {
-					t.Errorf("row is %+v, want up, no reason, no numbers", row)
+				var row llmlb.EndpointStatus
+				eventually(t, "Ollama to be seen, and no reason to be told", func() bool {
+					row = g.endpoint(name)
+					return row.Engine == "ollama" && len(row.Models) == 4 && row.Reason == ""
+				})
+				if row.State != "up" || row.Running != nil || row.KVUsage != nil {
+					t.Errorf("row is %+v, want up, no numbers", row)
 				}
 			}
 			for i := range 6 { // all ask for m

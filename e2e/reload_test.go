@@ -120,7 +120,9 @@ func TestReloadsLoseNothing(t *testing.T) {
 		}
 		return true
 	})
-	if r := g.post(chat(false, preamble, "after")); r.endpoint() != home || r.decision() != "warm" {
+	// To leave the home it has to be known. These servers compute a prompt in no
+	// time, so chance may do that.
+	if r := g.post(chat(false, preamble, "after")); (r.endpoint() != home || r.decision() != "warm") && r.decision() != "spill:load" {
 		t.Errorf("the prefix is on %s, and the call went to %s (%s)", home, r.endpoint(), r.decision())
 	}
 }

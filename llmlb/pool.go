@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -31,6 +32,8 @@ type Pool struct {
 	uses      map[use]*usage
 	picks     picks
 	budget    budget
+
+	waiting atomic.Int64 // Calls that wait for an endpoint to take work again
 
 	wake    chan struct{}
 	onState func(Change)
@@ -255,6 +258,16 @@ func (p *Pool) Endpoints() []*Endpoint {
 	defer p.mu.Unlock()
 	return slices.Clone(p.order)
 }
+
+// Waits notes that a Call waits until an endpoint takes work again; done says that
+// it does not any more.
+func (p *Pool) Waits() (done func()) {
+	p.waiting.Add(1)
+	return func() { p.waiting.Add(-1) }
+}
+
+// WaitingCalls returns how many Calls wait so.
+func (p *Pool) WaitingCalls() int { return int(p.waiting.Load()) }
 
 // Wake returns a channel that gets a value when endpoints or settings changed,
 // for the one goroutine that keeps the background loops.

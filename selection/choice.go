@@ -58,6 +58,7 @@ type seat struct {
 	waiting float64 // requests in its queue
 	running float64 // sequences in its batch
 	prefill float64 // prompt tokens that stand before this Call
+	phantom float64 // those of them that failed attempts have left
 	kv      float64 // share of KV memory in use, or Unknown
 	kvRoom  float64 // KV memory in tokens, or Unknown
 
@@ -200,9 +201,15 @@ func (ch *choice) pick() (*seat, llmlb.Decision) {
 const longest = 24 * 3600
 
 func (ch *choice) decision(s *seat, reason llmlb.Reason, warm int) llmlb.Decision {
+	// What failed attempts have left keeps work away. Nobody has to wait for it,
+	// so it gives no server more time.
+	ttft := s.ttft
+	if s.rate.Speed > 0 {
+		ttft -= s.phantom / s.rate.Speed
+	}
 	d := llmlb.Decision{
 		Reason: reason, Matched: s.matched, Best: ch.best, Warm: warm,
-		Predicted: time.Duration(min(s.ttft, longest) * float64(time.Second)),
+		Predicted: time.Duration(min(max(0, ttft), longest) * float64(time.Second)),
 	}
 	if ch.behind != nil {
 		d.Left = ch.behind.endpoint.Name()

@@ -63,7 +63,8 @@ func (ch *choice) survey() {
 		var prefill int
 		prefill, s.output = e.Ledger().TokensInFlight()
 		s.flight, s.cold = prefill+s.output, e.ColdCalls()
-		s.waiting, s.running, s.prefill = load.Waiting, load.Running, load.PrefillTokens
+		s.waiting, s.running = load.Waiting, load.Running
+		s.prefill, s.phantom = load.PrefillTokens, load.Phantom
 		s.kv, s.kvRoom = load.KVUsage, load.KVCapacity
 		s.foreign(&load)
 		s.recent = llmlb.Unknown

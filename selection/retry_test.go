@@ -8,6 +8,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
+
+	"github.com/caddy-llmlb/caddy-llmlb/llmlb"
 )
 
 // A server is being restarted and refuses: the request goes to the other, with
@@ -129,4 +132,19 @@ func TestSimultaneousRequestsSplitEvenly(t *testing.T) {
 		t.Errorf("split %d : %d, want 16 ± 4 each", n, b.count())
 	}
 	eventually(t, "all leases ended", func() bool { return openCalls(t) == 0 })
+}
+
+// A server that has failed is avoided as if it had work to do. Nobody waits for
+// that work: a request that goes there all the same gets no more time for it.
+func TestFailuresGiveAServerNoMoreTime(t *testing.T) {
+	w := newWorld(t, "a:1")
+	before := w.grant(prompt(part{"first", 100}))
+	want := before.Decision.Predicted
+	before.EndAttempt(w.now, llmlb.Served)
+	for range 4 {
+		w.grant(prompt(part{"failing", 100})).EndAttempt(w.now, llmlb.FirstTokenTimeout)
+	}
+	if got := w.grant(prompt(part{"after", 100})).Decision.Predicted; got > want+time.Millisecond {
+		t.Errorf("predicted %v after four failures, %v before", got, want)
+	}
 }

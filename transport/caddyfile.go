@@ -26,7 +26,11 @@ func (t *Transport) Option(d *caddyfile.Dispenser) (known bool, err error) {
 	case "failover":
 		err = word(d, &t.Failover, noToken, unsent, off)
 	case "stall_timeout":
-		err = duration(d, d.Val(), &t.StallTimeout)
+		if option := d.Val(); d.NextArg() {
+			err = duration(d, option, d.Val(), &t.StallTimeout)
+		} else {
+			err = d.Errf("%s: want a duration such as 60s", option)
+		}
 	case "first_token":
 		err = t.firstToken(d)
 	default:
@@ -40,17 +44,18 @@ func (t *Transport) Option(d *caddyfile.Dispenser) (known bool, err error) {
 
 // firstToken reads "off", or the least and the most time.
 func (t *Transport) firstToken(d *caddyfile.Dispenser) error {
-	peek := *d
-	if peek.NextArg() && peek.Val() == off {
-		d.NextArg()
+	args := d.RemainingArgs()
+	if len(args) == 1 && args[0] == off {
 		t.FirstToken = off
 		return nil
 	}
-	if err := duration(d, "first_token", &t.FirstTokenMin); err != nil {
-		return err
+	if len(args) != 2 {
+		return d.Errf("first_token: want 'off', or the least and the most time, such as '5s 120s'")
 	}
-	if err := duration(d, "first_token", &t.FirstTokenMax); err != nil {
-		return err
+	for i, to := range []*caddy.Duration{&t.FirstTokenMin, &t.FirstTokenMax} {
+		if err := duration(d, "first_token", args[i], to); err != nil {
+			return err
+		}
 	}
 	if t.FirstTokenMin > t.FirstTokenMax {
 		return d.Errf("first_token: the least time, %v, is longer than the most, %v",
@@ -63,7 +68,7 @@ func (t *Transport) firstToken(d *caddyfile.Dispenser) error {
 func word(d *caddyfile.Dispenser, to *string, have ...string) error {
 	option := d.Val()
 	if !d.NextArg() {
-		return d.ArgErr()
+		return d.Errf("%s: want one of %s", option, strings.Join(have, ", "))
 	}
 	v := d.Val()
 	if !slices.Contains(have, v) {
@@ -76,14 +81,11 @@ func word(d *caddyfile.Dispenser, to *string, have ...string) error {
 	return nil
 }
 
-// duration reads an argument that is a time.
-func duration(d *caddyfile.Dispenser, option string, to *caddy.Duration) error {
-	if !d.NextArg() {
-		return d.ArgErr()
-	}
-	v, err := caddy.ParseDuration(d.Val())
+// duration reads a time.
+func duration(d *caddyfile.Dispenser, option, text string, to *caddy.Duration) error {
+	v, err := caddy.ParseDuration(text)
 	if err != nil {
-		return d.Errf("%s: parsing '%s': want a duration such as 5s", option, d.Val())
+		return d.Errf("%s: parsing '%s': want a duration such as 5s", option, text)
 	}
 	if v < shortest || v > longest {
 		return d.Errf("%s: %v is out of range; have %v to %v", option, v, shortest, longest)

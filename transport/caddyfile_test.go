@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
@@ -67,7 +68,18 @@ func TestBlockMayHaveAnyName(t *testing.T) {
 // A mistake is answered with the word, the line and what would have been right.
 func TestBlockMistakes(t *testing.T) {
 	for _, test := range []struct{ option, want string }{
-		{"headers", "wrong argument count"},
+		{"headers", "headers: want one of on, off"},
+		{"failover", "failover: want one of no_token, unsent, off"},
+		{"failover always", "'always' is unknown; have no_token, unsent, off"},
+		{"first_token", "want 'off', or the least and the most time"},
+		{"first_token 2s", "want 'off', or the least and the most time"},
+		{"first_token on", "want 'off', or the least and the most time"},
+		{"first_token 5s soon", "parsing 'soon'"},
+		{"first_token 5s 1s", "5s, is longer than the most, 1s"},
+		{"first_token 1ms 1s", "1ms is out of range"},
+		{"stall_timeout", "want a duration such as 60s"},
+		{"stall_timeout 48h", "48h0m0s is out of range"},
+		{"error_event yes", "'yes' is neither 'on' nor 'off'"},
 		{"headers maybe", "headers: 'maybe' is neither"},
 		{"headers on off", "wrong argument count"},
 		{"read_bufer 8KiB", "unrecognized subdirective read_bufer"},
@@ -78,6 +90,17 @@ func TestBlockMistakes(t *testing.T) {
 		err := tr.UnmarshalCaddyfile(caddyfile.NewTestDispenser("llm {\n" + test.option + "\n}"))
 		if err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), "Testfile:2") {
 			t.Errorf("%s: got %v, want %q and the line", test.option, err, test.want)
+		}
+	}
+	for _, config := range []Transport{
+		{FirstToken: "yes"},
+		{ErrorEvent: "1"},
+		{Failover: "always"},
+		{StallTimeout: caddy.Duration(time.Millisecond)},
+		{FirstTokenMin: caddy.Duration(time.Minute), FirstTokenMax: caddy.Duration(time.Second)},
+	} {
+		if err := config.Validate(); err == nil {
+			t.Errorf("a JSON config with a wrong value is valid: %+v", config)
 		}
 	}
 	if err := (&Transport{Headers: "x"}).Validate(); err == nil || !strings.Contains(err.Error(), "headers") {

@@ -54,6 +54,9 @@ func (a *attempt) fail(f *failure, again bool) error {
 		return gone
 	}
 	a.strike(f.outcome, f.answer)
+	if f.answer != nil && f.outcome == llmlb.Overloaded {
+		f.answer.RetryAfter = a.pause() // engines leave it out, or ask for years
+	}
 	a.call.Keep(f.answer)
 	a.end(time.Now(), f.outcome)
 	a.logFailure(f, again)
@@ -83,12 +86,8 @@ func (a *attempt) unanswered(ctx context.Context, err error, connected bool) *fa
 	switch cause := context.Cause(ctx); {
 	case !connected:
 		return &failure{outcome: llmlb.Unreachable, err: err}
-	case errors.Is(cause, errNoToken):
-		return &failure{outcome: llmlb.FirstTokenTimeout, err: errNoToken}
-	case errors.Is(cause, errLost):
-		return &failure{outcome: llmlb.EngineError, err: errLost}
-	case errors.Is(cause, errStalled):
-		return &failure{outcome: llmlb.FirstTokenTimeout, err: errStalled}
+	case errors.Is(cause, errNoToken), errors.Is(cause, errLost), errors.Is(cause, errStalled):
+		return &failure{outcome: llmlb.FirstTokenTimeout, err: cause}
 	}
 	var ne net.Error
 	if errors.As(err, &ne) && ne.Timeout() { // response_header_timeout, read_timeout

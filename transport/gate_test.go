@@ -285,6 +285,9 @@ func TestAnAnswerThatComesWholeIsWaitedForWhileItsServerLives(t *testing.T) {
 		c = w.answering()
 		c.Stream = false
 		_, _, err := w.do(c)
+		if c.Outcome != llmlb.FirstTokenTimeout {
+			t.Errorf("a server that fell silent is blamed for %v", c.Outcome)
+		}
 		if _, another := errors.AsType[reverseproxy.DialError](err); !another || time.Since(began) > time.Minute+lookEvery {
 			t.Errorf("%v after %v, want another attempt once the server is down", err, time.Since(began))
 		}

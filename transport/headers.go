@@ -32,13 +32,21 @@ func (a *attempt) decisionHeaders(h http.Header) {
 
 // sayWhen adds the Retry-After that engines leave out.
 func (a *attempt) sayWhen(h http.Header) {
+	if d := a.pause(); d > 0 {
+		h.Set("Retry-After", strconv.Itoa(int(math.Ceil(d.Seconds()))))
+	}
+}
+
+// pause is how long the endpoint will get nothing new for having too much to do.
+func (a *attempt) pause() time.Duration {
 	pool, now := a.endpoint.Pool(), time.Now()
 	pool.Lock()
+	defer pool.Unlock()
 	until, busy := a.endpoint.Overloaded(now)
-	pool.Unlock()
-	if busy {
-		h.Set("Retry-After", strconv.Itoa(int(math.Ceil(until.Sub(now).Seconds()))))
+	if !busy {
+		return 0
 	}
+	return until.Sub(now)
 }
 
 // note makes the choice known to placeholders before the answer comes, so that
