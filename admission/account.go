@@ -135,6 +135,9 @@ func (x *exchange) log(returned bool) {
 	if status := x.rec.status; x.beat.begun() && status != 0 && status != http.StatusOK {
 		fields.Set(zap.Int("llm_status", status)) // Caddy's own says 200
 	}
+	if x.waited > 0 {
+		fields.Set(zap.Float64("llm_wait_ms", millis(x.waited)))
+	}
 	if c.Model != "" {
 		fields.Set(zap.String("llm_model", c.Model))
 	}

@@ -22,6 +22,7 @@ type exchange struct {
 	rec     *recorder
 	beat    *heartbeat // nil without
 	found   found
+	waited  time.Duration // for overloaded endpoints, in all
 	settled bool
 }
 

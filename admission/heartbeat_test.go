@@ -167,8 +167,8 @@ func TestErrorsAfterABeatAreEvents(t *testing.T) {
 		{"passed on, detail", answers(500, "application/json", `{"detail":"boom"}`), []string{"boom", "server_error"}},
 		{"passed on, nothing to read", answers(404, "text/html", `<h1>no`), []string{"refused the request"}},
 		{"passed on, endless", answers(500, "application/json", `{"detail":"boom","x":"`+strings.Repeat("x", 100<<10)+`"}`), []string{failedWords}},
-		{"no stream", answers(200, "application/json", `{"message":"hello"}`), []string{failedWords}},
-		{"compressed", answers(200, "text/event-stream", "\x1f\x8b", "Content-Encoding: gzip"), []string{failedWords}},
+		{"no stream", answers(200, "application/json", `{"message":"hello"}`), []string{"answered in one piece", "not_a_stream"}},
+		{"compressed", answers(200, "text/event-stream", "\x1f\x8b", "Content-Encoding: gzip"), []string{"answered in one piece"}},
 		{"silence", fails(llmlb.FirstTokenTimeout), []string{"did not answer in time", "upstream_timeout"}},
 		{"no connection", fails(llmlb.Unreachable), []string{failedWords, "upstream_error"}},
 	} {

@@ -31,8 +31,9 @@ func (s *swallowed) problem() answer.Problem {
 	}
 	p := answer.Problem{Status: s.status, Code: "upstream_error", Message: "The inference server failed to answer."}
 	switch {
-	case s.status < http.StatusBadRequest: // an answer, but not one that was asked for
-		p.Status = http.StatusBadGateway
+	case s.status < http.StatusBadRequest: // an answer, but no stream as was asked for
+		p.Status, p.Code = http.StatusBadGateway, "not_a_stream"
+		p.Message = "The inference server answered in one piece, and a stream had been begun for it."
 	case s.status < http.StatusInternalServerError:
 		p.Message = "The inference server refused the request."
 	}

@@ -54,6 +54,9 @@ func (x *exchange) wait() waiting {
 		return hopeless
 	}
 	defer x.handler.room.leave()
+	began := time.Now()
+	defer c.Pool.Waits()()
+	defer func() { x.waited += time.Since(began) }()
 	timer := time.NewTimer(time.Until(at))
 	defer timer.Stop()
 	select {

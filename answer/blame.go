@@ -22,6 +22,8 @@ type blame struct {
 	tgi  bool // the number is TGI's, which sends 422 in streams whatever happened
 	kind int  // the status that a type or a code in words stands for, 0 for none
 	said int  // the status that the message stands for, 0 for none
+
+	other bool // the type says what kind of error it is, and it is none of those
 }
 
 func (b *blame) number(n int, tgi bool) {
@@ -40,7 +42,7 @@ func (b *blame) verdict() (status int, overloaded bool) {
 		overloaded = status >= http.StatusInternalServerError && OverloadStatus(b.said)
 	case b.kind != 0:
 		status = b.kind
-	case b.said != 0:
+	case b.said != 0 && !(b.other && OverloadStatus(b.said)):
 		status = b.said
 	case b.code != 0:
 		status = b.code
@@ -57,9 +59,21 @@ func (b *blame) word(text []byte) {
 		b.number(n, false)
 		return
 	}
-	if status := statusOf(string(text)); status != 0 && b.kind == 0 {
+	switch status := statusOf(string(text)); {
+	case status == 0:
+		b.other = b.other || len(text) > 0 && !vague(string(text))
+	case b.kind == 0:
 		b.kind = status
 	}
+}
+
+// vague reports whether a type says no more than that there is an error.
+func vague(kind string) bool {
+	switch kind {
+	case "error", "api_error", "server_error", "internal_error", "internal_server_error", "internalservererror", "generation":
+		return true
+	}
+	return false
 }
 
 // statusOf tells what the engines' error types mean, 0 for those that say no

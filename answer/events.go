@@ -13,7 +13,11 @@ type events struct {
 	done   int  // bytes of "[DONE]" that have matched, -1 for not that
 	clean  bool // nothing of the current event was scanned yet
 	values int  // pieces of values in the current event
+	bom    int  // bytes of a byte order mark at the very beginning, -1 behind it
 }
+
+// mark is the byte order mark that an event stream may begin with.
+const mark = "\xEF\xBB\xBF"
 
 const doneData = "[DONE]"
 
@@ -29,6 +33,14 @@ func (o *events) Facts() *Facts { return &o.facts.Facts }
 func (*events) Stream() bool { return true }
 
 func (o *events) Observe(b []byte) {
+	for o.bom >= 0 && len(b) > 0 {
+		if o.bom == len(mark) || b[0] != mark[o.bom] {
+			o.bom = -1
+			break
+		}
+		o.bom++
+		b = b[1:]
+	}
 	for len(b) > 0 {
 		if !o.clean || !o.fields.start() {
 			b = b[o.step(b):]

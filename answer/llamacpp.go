@@ -2,10 +2,11 @@ package answer
 
 // llamaCPP is the grammar of llama.cpp's own completion API. What it calls
 // tokens_cached is how full the slot is, not how much of the prompt was found
-// there; that is among the timings.
+// there; that is among the timings. Others serve OpenAI's completions on the same
+// path.
 func llamaCPP(p place, key []byte) place {
 	if p != root {
-		return common(p, key)
+		return openAI(p, key)
 	}
 	switch string(key) {
 	case "content":
@@ -18,8 +19,6 @@ func llamaCPP(p place, key []byte) place {
 		return output
 	case "timings":
 		return timings
-	case "error":
-		return failure
 	}
-	return elsewhere
+	return openAI(p, key)
 }

@@ -105,6 +105,8 @@ func TestLlamaCPP(t *testing.T) {
 		{"an old stream", request.Completion, sse(`{"content":"Hi","stop":false}`, `{"content":" you","stop":false}`, `{"content":"","stop":true,"tokens_evaluated":9,"tokens_predicted":2}`), told(9, unknown, 2).with(2, true)},
 		{"progress", request.Completion, sse(event("", `false,"prompt_progress":{"total":9,"processed":5}`)), told().with(0, false)},
 		{"cut", request.Completion, sse(event("Hi", on)), told(9, unknown, 1).with(1, false)},
+		{"OpenAI's form on the same path", request.Completion, sse(`{"choices":[{"index":0,"text":"Hi","finish_reason":null}]}`, `{"choices":[{"index":0,"text":"","finish_reason":"stop"}]}`), told().with(1, true)},
+		{"a byte order mark", request.Completion, "\xEF\xBB\xBF" + sse(event("Hi", on), event("", `true`)), told(9, unknown, 1).with(1, true)},
 		{"an old error", request.Completion, "error: " + `{"code":500,"message":"context shift failed","type":"server_error"}` + "\n\n", told().failed(500, false)},
 		{"an old error in a chat", request.Chat, sse(hello) + "error: " + `{"code":503,"message":"Loading model","type":"unavailable_error"}` + "\r\n\r\n" + sse(hello), told().with(2, false).failed(503, true)},
 		{"an error", request.Completion, sse(`{"error":{"code":400,"message":"too long","type":"exceed_context_size_error"}}`), told().failed(400, false)},

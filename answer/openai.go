@@ -38,7 +38,7 @@ func openAI(p place, key []byte) place {
 		}
 	case delta:
 		switch string(key) {
-		case "content", "reasoning", "reasoning_content", "refusal", "tool_calls", "function_call", "audio":
+		case "content", "reasoning", "reasoning_content", "reasoning_details", "refusal", "tool_calls", "function_call", "audio":
 			return token
 		}
 	default:

@@ -82,6 +82,13 @@ func writeLoad(b *strings.Builder, p *llmlb.PoolStatus) {
 		rows = append(rows, cells(&p.Endpoints[i], nameWidth))
 	}
 	writeTable(b, columns, rows)
+	switch n := p.WaitingCalls; n {
+	case 0:
+	case 1:
+		b.WriteString("1 request waits for a server that is overloaded\n")
+	default:
+		fmt.Fprintf(b, "%d requests wait for servers that are overloaded\n", n)
+	}
 }
 
 // writeTable writes a line of headings and the rows, each with a cell for every

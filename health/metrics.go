@@ -49,6 +49,8 @@ var (
 		"Attempts of the pool's calls that followed a failed one.", []string{"pool"}, nil)
 	descRefused = prometheus.NewDesc("caddy_llmlb_retries_refused_total",
 		"Attempts that the pool's retry budget has not allowed.", []string{"pool"}, nil)
+	descWaits = prometheus.NewDesc("caddy_llmlb_calls_waiting",
+		"Requests that wait until an overloaded endpoint takes work again.", []string{"pool"}, nil)
 )
 
 // register adds the collector, unless the registry has it.
@@ -66,7 +68,7 @@ func (collector) Describe(ch chan<- *prometheus.Desc) {
 		descDecisions, descAttempts, descTTFT, descTokens, descCalls, descScrapeAge,
 		descScrapes, descScrapeErrors, descState, descRunning, descWaiting, descKVUsage,
 		descSpeed, descITL, descFloor, descPredicted, descErrorRate,
-		descFirstByte, descCircuit, descOpenings, descRetries, descRefused,
+		descFirstByte, descCircuit, descOpenings, descRetries, descRefused, descWaits,
 	} {
 		ch <- d
 	}
@@ -83,6 +85,7 @@ func (collector) Collect(ch chan<- prometheus.Metric) {
 		}
 		ch <- prometheus.MustNewConstMetric(descRetries, prometheus.CounterValue, float64(p.Retries()), p.Name())
 		ch <- prometheus.MustNewConstMetric(descRefused, prometheus.CounterValue, float64(p.RetriesRefused()), p.Name())
+		ch <- prometheus.MustNewConstMetric(descWaits, prometheus.GaugeValue, float64(st.WaitingCalls), p.Name())
 		for e, name := range labelled(p) {
 			collectCounters(ch, e, p.Name(), name)
 			collectGauges(ch, e, now, p.Name(), name)

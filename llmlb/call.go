@@ -84,6 +84,9 @@ type Call struct {
 	// was none.
 	RetryAt time.Time
 
+	// Silences is how many attempts have ended for want of a first token.
+	Silences int
+
 	// FirstByte is when the first byte of the answer's body came, zero before.
 	FirstByte time.Time
 
@@ -92,7 +95,8 @@ type Call struct {
 	StripUsage bool
 
 	excluded []exclusion
-	expected int // ExpectedOutput, once asked for
+	failedAs Outcome // of the first attempt that failed
+	expected int     // ExpectedOutput, once asked for
 }
 
 // NewCall returns a Call with nothing known of its usage.
@@ -245,6 +249,9 @@ func (c *Call) EndAttempt(now time.Time, o Outcome) {
 	}
 	if c.Generates() {
 		c.Lease.Endpoint().ended(now, c, o)
+		if o == FirstTokenTimeout {
+			c.Silences++
+		}
 		if o == Served {
 			c.learnUsage(now)
 		} else if !o.Failed() {

@@ -64,6 +64,9 @@ func CircuitPhases() []CircuitPhase {
 // circuitLongest is how many times OpenFor a circuit stays open at most.
 const circuitLongest = 8
 
+// trialLongest is how long a trial without a token keeps others away at least.
+const trialLongest = 15 * time.Second
+
 // circuit takes an endpoint out that accepts calls and does not serve them. What
 // cannot even be connected to is the business of reach. Closed, it counts; open,
 // the endpoint gets nothing; half-open, it gets one call, whose end decides.
@@ -83,6 +86,7 @@ type circuit struct {
 
 	trial  uint64    // the call on its way there to see, 0 for none
 	trials uint64    // how many there were ever: their numbers are never used again
+	began  time.Time // when the trial was sent
 	tokens time.Time // since when the trial has shown tokens
 
 	streak int  // failures since the last success
@@ -149,13 +153,17 @@ func (c *circuit) trip(now time.Time, s Circuit, reason string) {
 // bars reports whether the endpoint is to get nothing now. While a trial is on
 // its way nobody follows it; but one that has streamed for as long as the circuit
 // was open at first shows that the endpoint does something again, and need not
-// come to its end before the next may go.
+// come to its end before the next may go. One that shows nothing, as answers that
+// come whole, keeps its place no longer than trialLongest.
 func (c *circuit) bars(now time.Time) bool {
 	switch {
 	case !c.open:
 		return false
 	case c.trial != 0:
-		return c.tokens.IsZero() || now.Sub(c.tokens) < c.openFor
+		if c.tokens.IsZero() {
+			return now.Sub(c.began) < max(c.openFor, trialLongest)
+		}
+		return now.Sub(c.tokens) < c.openFor
 	}
 	return now.Before(c.trialAt)
 }
@@ -167,7 +175,7 @@ func (c *circuit) begin(now time.Time) (trial uint64) {
 		return 0
 	}
 	c.trials++
-	c.trial, c.tokens = c.trials, time.Time{}
+	c.trial, c.began, c.tokens = c.trials, now, time.Time{}
 	return c.trial
 }
 

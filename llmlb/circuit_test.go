@@ -193,6 +193,26 @@ func TestATrialThatStreamsLetsAnotherThrough(t *testing.T) {
 	}
 }
 
+// An answer that comes whole shows nothing until it is there. It keeps the trial's
+// place for a while, and not for as long as it takes.
+func TestATrialThatShowsNothingDoesNotKeepItsPlaceForEver(t *testing.T) {
+	c := opened(0)
+	now := c.trialAt
+	first := c.begin(now)
+	if first == 0 || !c.bars(now.Add(trialLongest-time.Second)) {
+		t.Fatal("the trial has no place of its own")
+	}
+	now = now.Add(max(c.openFor, trialLongest))
+	second := c.begin(now)
+	if second == 0 || second == first {
+		t.Fatalf("trial %d follows trial %d, which has shown nothing for %v", second, first, max(c.openFor, trialLongest))
+	}
+	c.over(first)
+	if !c.bars(now) {
+		t.Error("the end of the first trial frees the place of the second")
+	}
+}
+
 // Whatever happens in whatever order: never two trials that show nothing, never
 // a pause beyond the longest, and when all is over an open circuit takes a trial.
 func TestCircuitInvariants(t *testing.T) {
@@ -215,7 +235,7 @@ func TestCircuitInvariants(t *testing.T) {
 				case n < 5 && (random.IntN(3) > 0 && !c.bars(now) || random.IntN(4) == 0): // one in a while goes there all the same
 					trials := 0
 					for _, o := range open {
-						if o.number != 0 && o.number == c.trial && c.tokens.IsZero() {
+						if o.number != 0 && o.number == c.trial && c.tokens.IsZero() && now.Sub(o.start) < max(s.OpenFor, trialLongest) {
 							trials++
 						}
 					}

@@ -136,8 +136,13 @@ func (e *Endpoint) ended(now time.Time, c *Call, o Outcome) {
 			e.ledger.phantom.fail(now, c.Lease.Uncached())
 		}
 		e.errors.ended(now, o)
-		// What the engine's front refuses says nothing of the engine behind it.
-		if c.Status >= 400 && c.Status < 500 {
+		// What the engine's front refuses says nothing of the engine behind it, and
+		// what fails at one server after the other says more of the request.
+		again := o.Failed() && o == c.failedAs && c.Lease.trial == 0
+		if c.failedAs == OutcomeNone && o.Failed() {
+			c.failedAs = o
+		}
+		if c.Status >= 400 && c.Status < 500 || again {
 			return
 		}
 		switch changed := e.circuit.ended(now, c.Lease.start, c.Lease.trial != 0, o, c.Settings.circuit()); {

@@ -306,3 +306,41 @@ func TestNextInWords(t *testing.T) {
 		}
 	}
 }
+
+// A request that makes one server after the other fail in the same way says more
+// of itself than of them: it counts against the first alone.
+func TestOneRequestCountsAgainstOneServer(t *testing.T) {
+	p := NewPool("poison")
+	s := bound(t, p, Member{Address: "a:1"}, Member{Address: "b:1"})
+	s.Circuit = Circuit{Failures: 3, OpenFor: time.Second}
+	a, b := s.Members[0].Endpoint, s.Members[1].Endpoint
+	state := func(e *Endpoint) State {
+		p.Lock()
+		defer p.Unlock()
+		st, _, _ := e.State(at(1))
+		return st
+	}
+	for range 10 {
+		c := NewCall(p, s, t0)
+		c.InputTokens = 10
+		for _, e := range []*Endpoint{a, b} {
+			c.Lease = take(p, e, t0)
+			c.EndAttempt(at(1), EngineError)
+		}
+	}
+	if state(a) != Down || state(b) != Up {
+		t.Errorf("a is %v and b is %v, want down and up", state(a), state(b))
+	}
+	// Another kind of failure is the server's own.
+	for range 3 {
+		c := NewCall(p, s, at(1))
+		c.InputTokens = 10
+		c.Lease = take(p, a, at(1))
+		c.EndAttempt(at(1), Truncated)
+		c.Lease = take(p, b, at(1))
+		c.EndAttempt(at(1), EngineError)
+	}
+	if state(b) != Down {
+		t.Errorf("b is %v after three failures of its own", state(b))
+	}
+}

@@ -101,6 +101,29 @@ func (e *Endpoint) busySilently(before, now time.Time) bool {
 	return false
 }
 
+// patientSpeed is the prefill speed, in tokens a second, that is reckoned with for
+// a server that has shown none yet: it may be anything, a processor without an
+// accelerator included.
+const patientSpeed = 500
+
+// Patience is how long the Call's first token is thought to take at most where it
+// has been placed: what was predicted, and on a server of unknown speed what its
+// prompt may take on a slow one.
+func (c *Call) Patience() time.Duration {
+	predicted := c.Decision.Predicted
+	l := c.Lease
+	if l == nil {
+		return predicted
+	}
+	l.pool.mu.Lock()
+	defer l.pool.mu.Unlock()
+	if r, _ := l.endpoint.Rate(l.start); r.Samples >= enoughSamples {
+		return predicted
+	}
+	slow := float64(l.ahead+l.uncached) / patientSpeed
+	return max(predicted, time.Duration(min(slow, 3600)*float64(time.Second)))
+}
+
 // Lost returns a channel that is closed when the endpoint stops answering: what
 // waits there for an answer waits in vain. Ask for it again after that.
 func (e *Endpoint) Lost() <-chan struct{} {

@@ -196,3 +196,28 @@ func TestQuietAfterTheEndIsForgotten(t *testing.T) {
 		t.Error("a Lease that has ended speaks for its endpoint")
 	}
 }
+
+// What is known of a server decides how long it is given. One that has shown no
+// speed yet may be slow; one that has is taken at its word.
+func TestPatienceWithServersOfUnknownSpeed(t *testing.T) {
+	p := NewPool("unknown")
+	s := bound(t, p, Member{Address: "a:1"})
+	e := s.Members[0].Endpoint
+	c := NewCall(p, s, t0)
+	c.Decision.Predicted = time.Second
+	if got := c.Patience(); got != time.Second {
+		t.Errorf("%v without a place, want the prediction", got)
+	}
+	p.Lock()
+	c.Lease = p.Reserve(e, t0, 2000, 10)
+	p.Unlock()
+	if got := c.Patience(); got != 4*time.Second {
+		t.Errorf("%v for 2,000 tokens, want what a slow server takes", got)
+	}
+	p.Lock()
+	e.rates.samples = enoughSamples
+	p.Unlock()
+	if got := c.Patience(); got != time.Second {
+		t.Errorf("%v on a server that has shown its speed, want the prediction", got)
+	}
+}

@@ -9,6 +9,10 @@ type PoolStatus struct {
 	Strategy  string           `json:"strategy,omitempty"`
 	Endpoints []EndpointStatus `json:"endpoints"`
 
+	// WaitingCalls is how many requests wait until an overloaded endpoint takes
+	// work again.
+	WaitingCalls int `json:"waiting_calls"`
+
 	// Models is what answers have taught about each model, the most used first.
 	Models []ModelStatus `json:"models,omitempty"`
 }
@@ -96,7 +100,7 @@ type EndpointStatus struct {
 func (p *Pool) Status(now time.Time) PoolStatus {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	st := PoolStatus{Pool: p.name, Endpoints: make([]EndpointStatus, 0, len(p.order))}
+	st := PoolStatus{Pool: p.name, WaitingCalls: p.WaitingCalls(), Endpoints: make([]EndpointStatus, 0, len(p.order))}
 	var s *Settings
 	if n := len(p.running); n > 0 {
 		s = p.running[n-1]

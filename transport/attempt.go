@@ -22,6 +22,7 @@ type attempt struct {
 
 	observed bool // its answer may be one that we can read
 	orca     bool // the engine may tell its load in the answer's head
+	keyed    bool // the server sees a key that is the client's own
 
 	begun    time.Time
 	deadline time.Duration // first-token deadline, from begun; 0 for none
@@ -37,6 +38,7 @@ type attempt struct {
 const (
 	phaseSilent  uint32 = iota // nothing that counts has come
 	phaseFlowing               // an answer is coming
+	phaseGivenUp               // the watchdog has ended it
 	phaseOver
 )
 
@@ -51,7 +53,10 @@ var (
 func (t *Transport) newAttempt(c *llmlb.Call, e *llmlb.Endpoint, req *http.Request) *attempt {
 	a := &attempt{t: t, call: c, endpoint: e, client: req.Context(), begun: time.Now()}
 	a.observed = c.API != "" && req.Method == http.MethodPost
-	a.orca = c.Settings != nil && c.Settings.ORCA
+	if s := c.Settings; s != nil {
+		a.orca = s.ORCA
+		a.keyed = s.Scrape.Bearer == "" && req.Header.Get("Authorization") != ""
+	}
 	return a
 }
 
@@ -76,7 +81,7 @@ func (a *attempt) watch() {
 	}
 	a.lost = a.endpoint.Lost()
 	if a.gated() && a.call.Stream {
-		a.deadline = a.t.firstTokenWithin(a.call.Decision.Predicted)
+		a.deadline = a.t.firstTokenWithin(a.call)
 	}
 	// Made first and started then, so that look finds it.
 	a.watchdog = time.AfterFunc(time.Hour, a.look)
@@ -99,7 +104,8 @@ func (a *attempt) look() {
 	now := time.Now()
 	var next time.Duration
 	var why error
-	switch a.phase.Load() {
+	phase := a.phase.Load()
+	switch phase {
 	case phaseSilent:
 		next, why = a.lookSilent(now)
 	case phaseFlowing:
@@ -107,11 +113,14 @@ func (a *attempt) look() {
 	default:
 		return
 	}
-	if why != nil {
+	switch {
+	case why == nil:
+		a.watchdog.Reset(next)
+	case a.phase.CompareAndSwap(phase, phaseGivenUp):
 		a.cancel(why)
-		return
+	default: // the answer began, or ended, at this very moment
+		a.watchdog.Reset(lookEvery)
 	}
-	a.watchdog.Reset(next)
 }
 
 // lookSilent waits for the first token: to its deadline, if it has one, and
@@ -174,11 +183,16 @@ func (a *attempt) down(now time.Time) bool {
 	return a.endpoint.Down(now)
 }
 
-// flow tells the watchdog that the answer is coming.
-func (a *attempt) flow() {
-	if a.phase.Swap(phaseFlowing) == phaseSilent && a.watchdog != nil {
+// flow tells the watchdog that the answer is coming. It reports false when the
+// attempt has been given up before.
+func (a *attempt) flow() bool {
+	if !a.phase.CompareAndSwap(phaseSilent, phaseFlowing) {
+		return a.phase.Load() == phaseFlowing
+	}
+	if a.watchdog != nil {
 		a.watchdog.Reset(min(a.t.stallTimeout(), a.t.firstTokenMin()))
 	}
+	return true
 }
 
 // reads stands before each read of the answer, got behind those that brought

@@ -113,8 +113,8 @@ func (b *body) next(p []byte) (int, error) {
 // take it any more.
 var errGivenUp = errors.New("closed before the end")
 
-// errCut is the end of a stream that lacks its finish marker.
-var errCut = errors.New("the stream ended without its finish marker")
+// errCut is the end of an answer that lacks its own.
+var errCut = errors.New("the answer ended without its finish marker")
 
 // Close ends the attempt if reading has not.
 func (b *body) Close() error {
@@ -153,10 +153,16 @@ func (b *body) verdict(err error) (llmlb.Outcome, error) {
 	case whole && b.outcome != llmlb.Served:
 		return b.outcome, io.EOF
 	case whole && !b.stream():
+		if b.reader != nil && b.reader.Facts().Tokens > 0 && !b.reader.Facts().Whole() {
+			return llmlb.Truncated, errCut // JSON that does not end
+		}
 		return llmlb.Served, io.EOF
 	case whole:
 		return streamed(b.reader.Facts())
 	case a.client.Err() != nil, errors.Is(err, errGivenUp):
+		if b.outcome == llmlb.Served && b.stream() && b.reader.Facts().Whole() && !b.reader.Facts().Failed {
+			return llmlb.Served, err // nobody waits for what comes behind the end
+		}
 		return llmlb.ClientGone, err
 	case b.outcome != llmlb.Served:
 		return b.outcome, err

@@ -152,3 +152,65 @@ func TestUsageAskedForInTheClientsPlaceIsTakenOut(t *testing.T) {
 		}
 	})
 }
+
+// Who has seen the end of a stream may leave without waiting for the connection
+// to end too: the answer was served.
+func TestAClientThatLeavesAtTheEndWasServed(t *testing.T) {
+	for stream, want := range map[string]llmlb.Outcome{
+		events(role, hello, stop, done): llmlb.Served,
+		events(role, hello):             llmlb.ClientGone,
+		events(role, hello, boom, done): llmlb.ClientGone,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, provisioned(t, `{}`), "10.0.0.1:8000")
+			w.against(&engine{pieces: []said{{0, sseHead + stream}}})
+			c := w.answering()
+			resp, err := w.tr.RoundTrip(w.request(t.Context(), c))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := io.ReadFull(resp.Body, make([]byte, len(stream))); err != nil {
+				t.Fatal(err)
+			}
+			_ = resp.Body.Close()
+			if c.Outcome != want {
+				t.Errorf("%q: %v, want %v", stream, c.Outcome, want)
+			}
+			w.calm()
+		})
+	}
+}
+
+// A stream has no length on its way to the client, whatever the server said: over
+// HTTP/1.1 an answer with a length that is too long ends as if it were whole.
+func TestAStreamHasNoLength(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, provisioned(t, `{}`), "10.0.0.1:8000")
+		w.against(&engine{pieces: []said{{0, response(events(role, hello))}}, hangup: true})
+		resp, err := w.tr.RoundTrip(w.request(t.Context(), w.answering()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if resp.ContentLength != -1 || resp.Header.Get("Content-Length") != "" {
+			t.Errorf("the length is %d and %q", resp.ContentLength, resp.Header.Get("Content-Length"))
+		}
+		if _, err := io.ReadAll(resp.Body); !errors.Is(err, errCut) {
+			t.Errorf("the stream ended with %v", err)
+		}
+		_ = resp.Body.Close()
+	})
+}
+
+// JSON that comes to an end before it is closed is no whole answer.
+func TestJSONThatDoesNotEndIsCut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, provisioned(t, `{}`), "10.0.0.1:8000")
+		w.against(&engine{pieces: []said{{0, status("200 OK", "", `{"choices":[{"message":{"content":"one tw`)}}, hangup: true})
+		c := w.answering()
+		c.Stream = false
+		if _, _, err := w.do(c); !errors.Is(err, errCut) || c.Outcome != llmlb.Truncated {
+			t.Errorf("%v, %v", err, c.Outcome)
+		}
+		w.calm()
+	})
+}

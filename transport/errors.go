@@ -68,15 +68,32 @@ func reason(err error) string {
 // of when another takes its place.
 func (a *attempt) logFailure(f *failure, again bool) {
 	if c := a.t.logger.Check(zap.InfoLevel, "attempt failed"); c != nil {
-		c.Write(zap.String("endpoint", a.endpoint.Name()), zap.Stringer("outcome", f.outcome),
-			zap.Int("attempt", a.call.Attempts), zap.Bool("another_may_follow", again), zap.Error(f.err))
+		c.Write(append(a.fields(f.outcome), zap.Bool("another_may_follow", again), zap.Error(f.err))...)
+	}
+}
+
+// logPassed tells of an answer that is given to the client though it is none.
+// Overload is told only to those who want to know everything.
+func (a *attempt) logPassed(status int, o llmlb.Outcome) {
+	level := zap.InfoLevel
+	if o == llmlb.Overloaded {
+		level = zap.DebugLevel
+	}
+	if c := a.t.logger.Check(level, "attempt failed"); c != nil {
+		c.Write(append(a.fields(o), zap.Bool("another_may_follow", false), zap.Int("status", status))...)
 	}
 }
 
 // logCut tells of an answer that broke off after the client had some of it.
 func (a *attempt) logCut(err error) {
 	if c := a.t.logger.Check(zap.WarnLevel, "answer cut off"); c != nil {
-		c.Write(zap.String("endpoint", a.endpoint.Name()), zap.Stringer("outcome", llmlb.Truncated),
-			zap.Int("tokens", a.call.TokenEvents), zap.Error(err))
+		c.Write(append(a.fields(llmlb.Truncated), zap.Int("tokens", a.call.TokenEvents), zap.Error(err))...)
+	}
+}
+
+func (a *attempt) fields(o llmlb.Outcome) []zap.Field {
+	return []zap.Field{
+		zap.String("pool", a.endpoint.Pool().Name()), zap.String("endpoint", a.endpoint.Name()),
+		zap.String("model", a.call.Model), zap.Stringer("outcome", o), zap.Int("attempt", a.call.Attempts),
 	}
 }

@@ -34,7 +34,7 @@ type failure struct {
 func (a *attempt) replaceable(o llmlb.Outcome) bool {
 	c := a.call
 	switch {
-	case a.t.Failover == off:
+	case a.client.Err() != nil, a.t.Failover == off:
 		return false
 	case a.t.Failover == unsent && o != llmlb.Unreachable && o != llmlb.Overloaded:
 		return false
@@ -54,7 +54,7 @@ func (a *attempt) fail(f *failure, again bool) error {
 		return gone
 	}
 	a.strike(f.outcome, f.answer)
-	if f.answer != nil && f.outcome == llmlb.Overloaded {
+	if f.answer != nil && f.outcome == llmlb.Overloaded && !a.about(f.answer) {
 		f.answer.RetryAfter = a.pause() // engines leave it out, or ask for years
 	}
 	a.call.Keep(f.answer)
@@ -77,6 +77,9 @@ func (a *attempt) strike(o llmlb.Outcome, said *llmlb.Kept) {
 	var asked time.Duration
 	if said != nil {
 		asked = said.RetryAfter
+		if a.about(said) {
+			asked = min(asked, keyedPause)
+		}
 	}
 	a.endpoint.NoteOverload(time.Now(), asked)
 }
@@ -126,6 +129,15 @@ func (a *attempt) refusal(resp *http.Response, o llmlb.Outcome) *llmlb.Kept {
 	}
 	a.decisionHeaders(k.Header)
 	return k
+}
+
+// keyedPause is how long a 429 keeps others away that may be about the client's
+// own key: others must not wait for it long.
+const keyedPause = time.Second
+
+// about reports whether the answer may be about the client and not the server.
+func (a *attempt) about(k *llmlb.Kept) bool {
+	return a.keyed && k.Status == http.StatusTooManyRequests && k.RetryAfter > 0
 }
 
 // keepHeaders copies what describes the body, and what an engine may say beside

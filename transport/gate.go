@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/caddy-llmlb/caddy-llmlb/answer"
+	"github.com/caddy-llmlb/caddy-llmlb/llmlb"
 )
 
 // The first-token gate. A server that accepts a request has promised nothing: it
@@ -95,16 +96,21 @@ func (a *attempt) sawTokens(n int, now time.Time) {
 	a.got()
 }
 
-// firstTokenWithin is how long a first token may take that is predicted to take
-// so long. A long prefill on a busy server is not a stall; five silent seconds
-// for a short prompt are.
-func (t *Transport) firstTokenWithin(predicted time.Duration) time.Duration {
-	most := t.firstTokenMax()
-	if predicted >= most/patienceFactor {
-		return most
+// firstTokenWithin is how long the Call's first token may take. A long prefill on
+// a busy server is not a stall; five silent seconds for a short prompt are. When
+// one server has been silent already, the request may be one that takes long, so
+// the next has twice the time.
+func (t *Transport) firstTokenWithin(c *llmlb.Call) time.Duration {
+	least, most := t.firstTokenMin(), t.firstTokenMax()
+	within := max(least, patienceFactor*min(c.Patience(), most))
+	for range min(c.Silences, maxDoublings) {
+		within *= 2
 	}
-	return min(max(t.firstTokenMin(), patienceFactor*predicted), most)
+	return min(within, most)
 }
 
-// patienceFactor is how many times the predicted time is waited for.
-const patienceFactor = 4
+const (
+	// patienceFactor is how many times the predicted time is waited for.
+	patienceFactor = 4
+	maxDoublings   = 8
+)

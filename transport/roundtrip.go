@@ -164,7 +164,8 @@ func (a *attempt) receive(req *http.Request, resp *http.Response) (*http.Respons
 			f.answer = a.keep(resp, o)
 			return nil, a.fail(f, again)
 		}
-		a.strike(o, &llmlb.Kept{RetryAfter: retryAfter(resp.Header, time.Now())})
+		a.strike(o, a.refusal(resp, o))
+		a.logPassed(resp.StatusCode, o)
 		return a.pass(resp, nil, held{}, o), nil
 	}
 	r := a.readerFor(resp)
@@ -172,8 +173,12 @@ func (a *attempt) receive(req *http.Request, resp *http.Response) (*http.Respons
 		return a.pass(resp, r, held{}, llmlb.Served), nil
 	}
 	h, err := a.hold(resp, r)
-	if err == nil {
+	switch {
+	case err != nil:
+	case a.flow():
 		return a.pass(resp, r, h, llmlb.Served), nil
+	default: // a moment too late
+		err = errNoToken
 	}
 	if errors.Is(err, errInBand) {
 		return a.failedInBand(resp, h, r.Facts())
@@ -186,6 +191,10 @@ func (a *attempt) receive(req *http.Request, resp *http.Response) (*http.Respons
 // failedInBand is for an answer whose first word is that there will be none.
 func (a *attempt) failedInBand(resp *http.Response, h held, facts *answer.Facts) (*http.Response, error) {
 	k := a.inBand(resp, h, facts)
+	if k.Status < http.StatusInternalServerError && k.Outcome != llmlb.Overloaded {
+		a.call.Status = k.Status // the client's own mistake, told late
+		return a.pass(respond(resp, k), nil, held{}, llmlb.Served), nil
+	}
 	if again := a.call.Answering && a.replaceable(k.Outcome); again || a.call.Kept != nil {
 		return nil, a.fail(&failure{outcome: k.Outcome, err: errInBand, answer: k}, again)
 	}
@@ -201,7 +210,9 @@ func (a *attempt) pass(resp *http.Response, r answer.Reader, h held, o llmlb.Out
 		a.sayWhen(resp.Header)
 	}
 	b := a.newBody(resp.Body, r, h, o)
-	if b.strip != nil {
+	if b.stream() {
+		// Cut or not, it must be possible to see: HTTP/1.1 shows an abort of what
+		// has no length.
 		resp.Header.Del("Content-Length")
 		resp.ContentLength = -1
 	}
@@ -211,7 +222,7 @@ func (a *attempt) pass(resp *http.Response, r answer.Reader, h held, o llmlb.Out
 
 // outcomeOf tells what a status says about the endpoint. That a client sent
 // nonsense says nothing about it, whatever the engine answers to it: llama.cpp
-// answers 500.
+// answers 500. Nor does it that an engine cannot do what was asked.
 func (a *attempt) outcomeOf(status int) llmlb.Outcome {
 	c := a.call
 	switch {
@@ -219,7 +230,7 @@ func (a *attempt) outcomeOf(status int) llmlb.Outcome {
 		return llmlb.Overloaded
 	case status < http.StatusInternalServerError:
 		return llmlb.Served
-	case c.Broken:
+	case c.Broken, status == http.StatusNotImplemented:
 		return llmlb.Served
 	}
 	return llmlb.EngineError
