@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"net/http"
 	"strconv"
+	"strings"
 )
 
 // statusOverloaded is Anthropic's and Dynamo's.
@@ -70,7 +71,8 @@ func (b *blame) word(text []byte) {
 // vague reports whether a type says no more than that there is an error.
 func vague(kind string) bool {
 	switch kind {
-	case "error", "api_error", "server_error", "internal_error", "internal_server_error", "internalservererror", "generation":
+	case "error", "api_error", "server_error", "internal_error", "internal_server_error", "internalservererror",
+		"generation", "requests", "tokens", "none", "unknown", "unknown_error", "upstream_error", "runtimeerror":
 		return true
 	}
 	return false
@@ -103,7 +105,23 @@ func statusOf(kind string) int {
 	case "validation", "template_error", "missing_template_variable", "tool_error":
 		return http.StatusUnprocessableEntity
 	}
+	// Others have names of their own for the same.
+	for _, m := range kinds {
+		if strings.Contains(kind, m.part) {
+			return m.status
+		}
+	}
 	return 0
+}
+
+var kinds = []struct {
+	part   string
+	status int
+}{
+	{"overload", http.StatusServiceUnavailable},
+	{"rate_limit", http.StatusTooManyRequests},
+	{"ratelimit", http.StatusTooManyRequests},
+	{"unavailable", http.StatusServiceUnavailable},
 }
 
 // message takes in the beginning of an error's message.

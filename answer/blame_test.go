@@ -37,6 +37,8 @@ func TestWhatAnErrorStandsFor(t *testing.T) {
 		{"a client's words, type last", `{"error":{"message":"no tool is named overloaded","type":"invalid_request_error"}}`, 400, false},
 		{"a client's words under another type", `{"error":{"message":"unknown tool 'rate limit'","type":"value_error"}}`, 500, false},
 		{"words under a type that says nothing", `{"error":{"message":"server busy","type":"server_error"}}`, 503, true},
+		{"another name for it", `{"error":{"message":"try later","type":"engine_overloaded_error"}}`, 503, true},
+		{"OpenAI's limit", `{"error":{"message":"Rate limit reached for requests","type":"requests","param":null,"code":null}}`, 429, true},
 		{"words far behind", `{"error":{"message":"` + strings.Repeat("x", maxText) + `overloaded"}}`, 500, false},
 		{"an error within the error", `{"error":{"error":{"code":503}}}`, 503, true},
 		{"a list of errors", `[{"error":{"code":503}}]`, 503, true},

@@ -16,7 +16,7 @@ import (
 // It decodes what the [Reader] only scanned, so it is for answers with
 // Facts.Failed set.
 func InBand(head []byte) []byte {
-	head = bytes.TrimSpace(head)
+	head = bytes.TrimSpace(bytes.TrimPrefix(head, []byte(mark)))
 	if valid(head) {
 		return errorBody(head)
 	}

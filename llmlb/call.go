@@ -95,8 +95,8 @@ type Call struct {
 	StripUsage bool
 
 	excluded []exclusion
-	failedAs Outcome // of the first attempt that failed
-	expected int     // ExpectedOutput, once asked for
+	failedAs uint16 // outcomes of attempts that counted against a circuit, as a set
+	expected int    // ExpectedOutput, once asked for
 }
 
 // NewCall returns a Call with nothing known of its usage.

@@ -64,7 +64,7 @@ func CircuitPhases() []CircuitPhase {
 // circuitLongest is how many times OpenFor a circuit stays open at most.
 const circuitLongest = 8
 
-// trialLongest is how long a trial without a token keeps others away at least.
+// trialLongest is how long a trial that shows no tokens keeps others away at least.
 const trialLongest = 15 * time.Second
 
 // circuit takes an endpoint out that accepts calls and does not serve them. What
@@ -87,6 +87,7 @@ type circuit struct {
 	trial  uint64    // the call on its way there to see, 0 for none
 	trials uint64    // how many there were ever: their numbers are never used again
 	began  time.Time // when the trial was sent
+	quiet  bool      // it will show no tokens
 	tokens time.Time // since when the trial has shown tokens
 
 	streak int  // failures since the last success
@@ -153,19 +154,22 @@ func (c *circuit) trip(now time.Time, s Circuit, reason string) {
 // bars reports whether the endpoint is to get nothing now. While a trial is on
 // its way nobody follows it; but one that has streamed for as long as the circuit
 // was open at first shows that the endpoint does something again, and need not
-// come to its end before the next may go. One that shows nothing, as answers that
-// come whole, keeps its place no longer than trialLongest.
+// come to its end before the next may go. An answer that comes whole, and shows
+// nothing before, keeps its place no longer than trialLongest; of a stream the
+// first-token deadline makes an end.
 func (c *circuit) bars(now time.Time) bool {
+	return c.open && (c.trial != 0 && c.keeps(now) || now.Before(c.trialAt))
+}
+
+// keeps reports whether the trial still has its place.
+func (c *circuit) keeps(now time.Time) bool {
 	switch {
-	case !c.open:
-		return false
-	case c.trial != 0:
-		if c.tokens.IsZero() {
-			return now.Sub(c.began) < max(c.openFor, trialLongest)
-		}
+	case !c.tokens.IsZero():
 		return now.Sub(c.tokens) < c.openFor
+	case c.quiet:
+		return now.Sub(c.began) < max(c.openFor, trialLongest)
 	}
-	return now.Before(c.trialAt)
+	return true
 }
 
 // begin notes that a call goes there. It returns the number of the trial that
@@ -175,7 +179,7 @@ func (c *circuit) begin(now time.Time) (trial uint64) {
 		return 0
 	}
 	c.trials++
-	c.trial, c.began, c.tokens = c.trials, now, time.Time{}
+	c.trial, c.began, c.quiet, c.tokens = c.trials, now, false, time.Time{}
 	return c.trial
 }
 
@@ -183,6 +187,13 @@ func (c *circuit) begin(now time.Time) (trial uint64) {
 func (c *circuit) showed(trial uint64, now time.Time) {
 	if trial != 0 && trial == c.trial {
 		c.tokens = now
+	}
+}
+
+// isQuiet notes that the trial will show no tokens.
+func (c *circuit) isQuiet(trial uint64) {
+	if trial != 0 && trial == c.trial {
+		c.quiet = true
 	}
 }
 

@@ -198,7 +198,13 @@ func TestATrialThatStreamsLetsAnotherThrough(t *testing.T) {
 func TestATrialThatShowsNothingDoesNotKeepItsPlaceForEver(t *testing.T) {
 	c := opened(0)
 	now := c.trialAt
+	if stream := c.begin(now); !c.bars(now.Add(time.Hour)) {
+		t.Error("a stream lost its place, which has a deadline of its own")
+	} else {
+		c.over(stream)
+	}
 	first := c.begin(now)
+	c.isQuiet(first)
 	if first == 0 || !c.bars(now.Add(trialLongest-time.Second)) {
 		t.Fatal("the trial has no place of its own")
 	}
@@ -235,7 +241,7 @@ func TestCircuitInvariants(t *testing.T) {
 				case n < 5 && (random.IntN(3) > 0 && !c.bars(now) || random.IntN(4) == 0): // one in a while goes there all the same
 					trials := 0
 					for _, o := range open {
-						if o.number != 0 && o.number == c.trial && c.tokens.IsZero() && now.Sub(o.start) < max(s.OpenFor, trialLongest) {
+						if o.number != 0 && o.number == c.trial && c.tokens.IsZero() && !(c.quiet && now.Sub(o.start) >= max(s.OpenFor, trialLongest)) {
 							trials++
 						}
 					}
@@ -246,6 +252,8 @@ func TestCircuitInvariants(t *testing.T) {
 					open = append(open, call{now, number})
 				case n == 5 && len(open) > 0:
 					c.showed(open[random.IntN(len(open))].number, now)
+				case n == 6 && len(open) > 0 && random.IntN(2) == 0:
+					c.isQuiet(open[random.IntN(len(open))].number)
 				case n == 6 && random.IntN(20) == 0:
 					c.reset(now)
 				case len(open) > 0:

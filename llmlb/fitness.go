@@ -128,6 +128,25 @@ func (e *Endpoint) NotReached(now time.Time, reason string) {
 	})
 }
 
+// counts reports whether the end of an attempt says anything of the endpoint's
+// engine. What the client is told for its own mistakes, and that an engine cannot
+// do what was asked, says nothing; and what fails in the same way at one server
+// after the other says more of the request. A trial always counts.
+func (c *Call) counts(o Outcome) bool {
+	const badRequest, internalError = 400, 500
+	if c.Status >= badRequest && (c.Status < internalError || o == Served) {
+		return false
+	}
+	switch o {
+	case Truncated, EngineError, FirstTokenTimeout:
+		again := c.failedAs&(1<<o) != 0
+		c.failedAs |= 1 << o
+		return !again || c.Lease.trial != 0
+	default:
+		return true
+	}
+}
+
 // ended counts the end of the Call's attempt here.
 func (e *Endpoint) ended(now time.Time, c *Call, o Outcome) {
 	e.outcomes[o].Add(1)
@@ -136,13 +155,7 @@ func (e *Endpoint) ended(now time.Time, c *Call, o Outcome) {
 			e.ledger.phantom.fail(now, c.Lease.Uncached())
 		}
 		e.errors.ended(now, o)
-		// What the engine's front refuses says nothing of the engine behind it, and
-		// what fails at one server after the other says more of the request.
-		again := o.Failed() && o == c.failedAs && c.Lease.trial == 0
-		if c.failedAs == OutcomeNone && o.Failed() {
-			c.failedAs = o
-		}
-		if c.Status >= 400 && c.Status < 500 || again {
+		if !c.counts(o) {
 			return
 		}
 		switch changed := e.circuit.ended(now, c.Lease.start, c.Lease.trial != 0, o, c.Settings.circuit()); {

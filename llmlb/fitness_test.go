@@ -331,16 +331,36 @@ func TestOneRequestCountsAgainstOneServer(t *testing.T) {
 	if state(a) != Down || state(b) != Up {
 		t.Errorf("a is %v and b is %v, want down and up", state(a), state(b))
 	}
-	// Another kind of failure is the server's own.
+	// Where the first was full, the next is the first to fail.
 	for range 3 {
 		c := NewCall(p, s, at(1))
 		c.InputTokens = 10
-		c.Lease = take(p, a, at(1))
-		c.EndAttempt(at(1), Truncated)
-		c.Lease = take(p, b, at(1))
-		c.EndAttempt(at(1), EngineError)
+		for i, e := range []*Endpoint{a, b} {
+			c.Lease = take(p, e, at(1))
+			c.EndAttempt(at(1), []Outcome{Overloaded, EngineError}[i])
+		}
 	}
 	if state(b) != Down {
 		t.Errorf("b is %v after three failures of its own", state(b))
+	}
+}
+
+// That an engine cannot do something is no proof that it does anything.
+func TestWhatAnEngineCannotDoProvesNothing(t *testing.T) {
+	p, e, _ := withCircuit(t)
+	fail(p, e, 0, 100, EngineError)
+	sec := 1.0
+	for ; down(e, sec); sec++ {
+		if sec > 100 {
+			t.Fatal("there is no trial")
+		}
+	}
+	c := send(p, e, sec)
+	c.Status = 501
+	c.EndAttempt(at(sec), Served)
+	p.Lock()
+	defer p.Unlock()
+	if e.Circuit(at(sec)) == CircuitClosed {
+		t.Error("501 has closed the circuit")
 	}
 }

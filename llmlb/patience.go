@@ -68,6 +68,7 @@ func (l *Lease) quietly() {
 	if l.phase == Done || l.phase == Visit {
 		return
 	}
+	l.endpoint.circuit.isQuiet(l.trial)
 	if l.endpoint.quiet == nil {
 		l.endpoint.quiet = make(map[*Lease]struct{})
 	}
@@ -101,14 +102,19 @@ func (e *Endpoint) busySilently(before, now time.Time) bool {
 	return false
 }
 
-// patientSpeed is the prefill speed, in tokens a second, that is reckoned with for
-// a server that has shown none yet: it may be anything, a processor without an
-// accelerator included.
-const patientSpeed = 500
+const (
+	// patientSpeed is the prefill speed, in tokens a second, that is reckoned with
+	// where no server of the pool has shown one yet: they may be anything,
+	// processors without an accelerator included.
+	patientSpeed = 500
+
+	// patientFactor is how many times slower than the others a server may be that
+	// has not shown its own speed.
+	patientFactor = 2
+)
 
 // Patience is how long the Call's first token is thought to take at most where it
-// has been placed: what was predicted, and on a server of unknown speed what its
-// prompt may take on a slow one.
+// has been placed: what was predicted, and more on a server of unknown speed.
 func (c *Call) Patience() time.Duration {
 	predicted := c.Decision.Predicted
 	l := c.Lease
@@ -117,8 +123,13 @@ func (c *Call) Patience() time.Duration {
 	}
 	l.pool.mu.Lock()
 	defer l.pool.mu.Unlock()
-	if r, _ := l.endpoint.Rate(l.start); r.Samples >= enoughSamples {
+	if l.endpoint.rates.samples >= enoughSamples {
 		return predicted
+	}
+	for _, e := range l.pool.order {
+		if e.rates.samples >= enoughSamples {
+			return patientFactor * predicted // which goes by what the others have shown
+		}
 	}
 	slow := float64(l.ahead+l.uncached) / patientSpeed
 	return max(predicted, time.Duration(min(slow, 3600)*float64(time.Second)))

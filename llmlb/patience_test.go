@@ -214,6 +214,11 @@ func TestPatienceWithServersOfUnknownSpeed(t *testing.T) {
 	if got := c.Patience(); got != 4*time.Second {
 		t.Errorf("%v for 2,000 tokens, want what a slow server takes", got)
 	}
+	other := p.endpoint("b:1", "b")
+	other.rates.samples = enoughSamples
+	if got := c.Patience(); got != patientFactor*time.Second {
+		t.Errorf("%v where another server has shown its speed, want twice the prediction", got)
+	}
 	p.Lock()
 	e.rates.samples = enoughSamples
 	p.Unlock()

@@ -55,7 +55,7 @@ func (t *Transport) newAttempt(c *llmlb.Call, e *llmlb.Endpoint, req *http.Reque
 	a.observed = c.API != "" && req.Method == http.MethodPost
 	if s := c.Settings; s != nil {
 		a.orca = s.ORCA
-		a.keyed = s.Scrape.Bearer == "" && req.Header.Get("Authorization") != ""
+		a.keyed = s.Scrape.Bearer == "" && (req.Header.Get("Authorization") != "" || req.Header.Get("X-Api-Key") != "" || req.Header.Get("Api-Key") != "")
 	}
 	return a
 }

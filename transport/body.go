@@ -157,6 +157,9 @@ func (b *body) verdict(err error) (llmlb.Outcome, error) {
 			return llmlb.Truncated, errCut // JSON that does not end
 		}
 		return llmlb.Served, io.EOF
+	case whole && blamesClient(b.reader.Facts()):
+		a.call.Status = b.reader.Facts().Status // which tells that it was no failure
+		return llmlb.Served, io.EOF
 	case whole:
 		return streamed(b.reader.Facts())
 	case a.client.Err() != nil, errors.Is(err, errGivenUp):
@@ -168,6 +171,12 @@ func (b *body) verdict(err error) (llmlb.Outcome, error) {
 		return b.outcome, err
 	}
 	return llmlb.Truncated, err
+}
+
+// blamesClient reports whether an error in an answer is about what was asked, or
+// says that the engine cannot do that.
+func blamesClient(f *answer.Facts) bool {
+	return f.Failed && !f.Overloaded && (f.Status < http.StatusInternalServerError || f.Status == http.StatusNotImplemented)
 }
 
 // streamed tells the outcome of a stream that came to an end of its own.

@@ -30,6 +30,7 @@ func TestAStreamEndsAsItEnded(t *testing.T) {
 		{"cut within an event", events(role, hello) + "data: " + half, llmlb.Truncated, false},
 		{"an error after a token", events(role, hello, boom), llmlb.EngineError, true},
 		{"an error after a token, and [DONE]", events(role, hello, boom, done), llmlb.EngineError, true},
+		{"a mistake of the client's, told late", events(role, hello) + events(`{"error":{"message":"too long","type":"BadRequestError","code":400}}`), llmlb.Served, true},
 		{"too much to do after a token", events(role, hello, full, done), llmlb.Overloaded, true},
 	} {
 		for _, event := range []string{off, on} {

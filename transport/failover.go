@@ -54,7 +54,7 @@ func (a *attempt) fail(f *failure, again bool) error {
 		return gone
 	}
 	a.strike(f.outcome, f.answer)
-	if f.answer != nil && f.outcome == llmlb.Overloaded && !a.about(f.answer) {
+	if f.answer != nil && f.outcome == llmlb.Overloaded && (f.answer.RetryAfter == 0 || !a.about(f.answer)) {
 		f.answer.RetryAfter = a.pause() // engines leave it out, or ask for years
 	}
 	a.call.Keep(f.answer)
@@ -77,8 +77,8 @@ func (a *attempt) strike(o llmlb.Outcome, said *llmlb.Kept) {
 	var asked time.Duration
 	if said != nil {
 		asked = said.RetryAfter
-		if a.about(said) {
-			asked = min(asked, keyedPause)
+		if a.about(said) && (asked == 0 || asked > keyedPause) {
+			asked = keyedPause
 		}
 	}
 	a.endpoint.NoteOverload(time.Now(), asked)
@@ -89,6 +89,8 @@ func (a *attempt) unanswered(ctx context.Context, err error, connected bool) *fa
 	switch cause := context.Cause(ctx); {
 	case !connected:
 		return &failure{outcome: llmlb.Unreachable, err: err}
+	case errors.Is(err, errNoToken):
+		return &failure{outcome: llmlb.FirstTokenTimeout, err: err}
 	case errors.Is(cause, errNoToken), errors.Is(cause, errLost), errors.Is(cause, errStalled):
 		return &failure{outcome: llmlb.FirstTokenTimeout, err: cause}
 	}
@@ -137,7 +139,7 @@ const keyedPause = time.Second
 
 // about reports whether the answer may be about the client and not the server.
 func (a *attempt) about(k *llmlb.Kept) bool {
-	return a.keyed && k.Status == http.StatusTooManyRequests && k.RetryAfter > 0
+	return a.keyed && k.Status == http.StatusTooManyRequests
 }
 
 // keepHeaders copies what describes the body, and what an engine may say beside

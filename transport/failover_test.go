@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -65,6 +66,7 @@ func TestTooManyRequestsOfOneKeyKeepOthersAwayForAMoment(t *testing.T) {
 		pause                     time.Duration
 	}{
 		{"429 to a client's own key", "429 Slow", "Bearer mallory", "", keyedPause},
+		{"429 to a client's own key of another kind", "429 Slow", "key mallory", "", keyedPause},
 		{"429 where the gateway has the key", "429 Slow", "Bearer mallory", "the gateway's", 20 * time.Second},
 		{"429 without a key", "429 Slow", "", "", 20 * time.Second},
 		{"503", "503 Full", "Bearer mallory", "", 20 * time.Second},
@@ -77,6 +79,10 @@ func TestTooManyRequestsOfOneKeyKeepOthersAwayForAMoment(t *testing.T) {
 				c := w.answering()
 				req := w.request(t.Context(), c)
 				req.Header.Set("Authorization", test.key)
+				if key, ok := strings.CutPrefix(test.key, "key "); ok {
+					req.Header.Del("Authorization")
+					req.Header.Set("X-Api-Key", key)
+				}
 				if test.key == "" {
 					req.Header.Del("Authorization")
 				}

@@ -191,7 +191,7 @@ func (a *attempt) receive(req *http.Request, resp *http.Response) (*http.Respons
 // failedInBand is for an answer whose first word is that there will be none.
 func (a *attempt) failedInBand(resp *http.Response, h held, facts *answer.Facts) (*http.Response, error) {
 	k := a.inBand(resp, h, facts)
-	if k.Status < http.StatusInternalServerError && k.Outcome != llmlb.Overloaded {
+	if blamesClient(facts) {
 		a.call.Status = k.Status // the client's own mistake, told late
 		return a.pass(respond(resp, k), nil, held{}, llmlb.Served), nil
 	}
