@@ -20,7 +20,7 @@ readonly xcaddy=github.com/caddyserver/xcaddy/cmd/xcaddy@v0.4.5
 
 tmp=$(mktemp -d) || exit 1
 export TMPDIR=$tmp
-trap 'chmod -R u+w "$tmp" 2>/dev/null; rm -rf "$tmp"' EXIT
+trap 'jobs -p | xargs -r kill 2>/dev/null; chmod -R u+w "$tmp" 2>/dev/null; rm -rf "$tmp"' EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
