@@ -3,6 +3,7 @@ package e2e
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -17,9 +18,13 @@ import (
 // benchEvents is how many tokens a benchmarked stream has.
 const benchEvents = 1000
 
-// replaying is a server that writes the same stream to every request, an event
-// at a time and as fast as it is taken: what is measured is the gateway. To a
-// request that says so it writes a short one, in one piece.
+// taken gets a value for each event that has reached the client.
+var taken = make(chan struct{}, benchEvents)
+
+// replaying is a server that writes the same stream to every request, as fast as
+// it is taken: what is measured is the gateway. To a request that says so it
+// writes each event when the one before has reached the client, as engines do, or
+// a short stream in one piece.
 func replaying(b *testing.B) string {
 	b.Helper()
 	l := listen(b)
@@ -49,6 +54,8 @@ func replaying(b *testing.B) string {
 }
 
 const (
+	singlyPlease = "one by one"
+
 	replayHead  = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
 	shortPlease = "in short"
 )
@@ -75,9 +82,14 @@ func replay(conn net.Conn, events [][]byte) {
 		if _, err := io.WriteString(conn, replayHead); err != nil {
 			return
 		}
-		for _, e := range events {
+		singly := bytes.Contains(body, []byte(singlyPlease))
+		for i, e := range events {
 			if _, err := conn.Write(e); err != nil {
 				return
+			}
+			// The role comes with the first token: the one is held for the other.
+			if singly && i > 0 && i < len(events)-1 {
+				<-taken
 			}
 		}
 	}
@@ -108,41 +120,64 @@ func BenchmarkStream(b *testing.B) {
 			b.Fatal(err)
 		}
 		first = float64(time.Since(began)) / float64(time.Microsecond)
-		if _, err := io.Copy(io.Discard, res.Body); err != nil {
-			b.Fatal(err)
-		}
+		readEvents(b, res.Body, strings.Contains(body, singlyPlease))
 		return first, float64(time.Since(began)) / float64(time.Microsecond)
 	}
-	const pairs, wholes, firsts, warmUp = 41, 20, 100, 50
-	long, short := chat(true, "", prose("measured", 1000)), chat(true, "", prose(shortPlease, 1000))
-	for i := range 2 * warmUp {
-		once(i%2, long)
-		once(i%2, short)
+	// compare measures in turns and reports how the second of a pair stands to the
+	// first.
+	const pairs, warmUp = 41, 20
+	compare := func(unit, body string, each int, take func(first, whole float64) float64, stands func(ours, plain float64) float64) {
+		b.Run(unit, func(b *testing.B) {
+			for i := range 2 * warmUp {
+				once(i%2, body)
+			}
+			for b.Loop() {
+				var list []float64
+				for pair := range pairs {
+					var times [2][]float64
+					for i := range 2 * each {
+						which := (pair + i) % 2
+						times[which] = append(times[which], take(once(which, body)))
+					}
+					list = append(list, stands(median(times[1]), median(times[0])))
+				}
+				low, high := interval(list)
+				b.ReportMetric(low, unit+"-low")
+				b.ReportMetric(median(list), unit)
+				b.ReportMetric(high, unit+"-high")
+				b.ReportMetric(0, "ns/op")
+			}
+		})
 	}
-	for b.Loop() {
-		var ratios, added []float64
-		for pair := range pairs {
-			var whole, first [2][]float64
-			for i := range 2 * wholes {
-				which := (pair + i) % 2
-				_, t := once(which, long)
-				whole[which] = append(whole[which], t)
+	whole := func(_, whole float64) float64 { return whole }
+	ratio := func(ours, plain float64) float64 { return ours / plain }
+	compare("x-time", chat(true, "", prose(singlyPlease, 1000)), 5, whole, ratio)
+	compare("x-time-flooded", chat(true, "", prose("as it comes", 1000)), 20, whole, ratio)
+	compare("µs-added", chat(true, "", prose(shortPlease, 1000)), 100,
+		func(first, _ float64) float64 { return first }, func(ours, plain float64) float64 { return ours - plain })
+}
+
+// readEvents reads a stream to its end and tells of each event, but for the first
+// two, which come together.
+func readEvents(b *testing.B, r io.Reader, tell bool) {
+	buf, last, seen := make([]byte, 32<<10), byte(0), 0
+	for {
+		n, err := r.Read(buf)
+		for _, c := range buf[:n] {
+			if c == '\n' && last == '\n' {
+				if seen++; tell && seen > 1 {
+					taken <- struct{}{}
+				}
+				c = 0
 			}
-			for i := range 2 * firsts {
-				which := (pair + i) % 2
-				t, _ := once(which, short)
-				first[which] = append(first[which], t)
-			}
-			ratios = append(ratios, median(whole[1])/median(whole[0]))
-			added = append(added, median(first[1])-median(first[0]))
+			last = c
 		}
-		for unit, list := range map[string][]float64{"x-time": ratios, "µs-added": added} {
-			low, high := interval(list)
-			b.ReportMetric(low, unit+"-low")
-			b.ReportMetric(median(list), unit)
-			b.ReportMetric(high, unit+"-high")
+		if errors.Is(err, io.EOF) {
+			return
 		}
-		b.ReportMetric(0, "ns/op")
+		if err != nil {
+			b.Fatal(err)
+		}
 	}
 }
 
