@@ -73,3 +73,37 @@ listing_nothing() {
 		return 1
 	fi
 }
+
+# fuzz TIME [FLAG…] runs each fuzz test for so long. Each package with fuzz tests is
+# built once, with the flags given.
+fuzz() {
+	local time=$1 folder name names binary=$tmp/fuzz.test folders
+	shift
+	folders=$(grep -rl '^func Fuzz' --include='*_test.go' . | xargs -n 1 dirname | sort -u)
+	if [[ -z $folders ]]; then
+		echo "no fuzz test was found"
+		return 1
+	fi
+	for folder in $folders; do
+		go test -c "$@" -o "$binary" "$folder" || return
+		names=$("$binary" -test.list '^Fuzz') || return
+		for name in $names; do
+			(cd "$folder" && fuzz_one "$name" "$binary" "$time") || return
+		done
+	done
+}
+
+# The fuzzer sometimes reports its own deadline as a failure of the test. Only
+# that, without a failing input, is tried once more.
+fuzz_one() {
+	local log=$tmp/fuzz.log try
+	for try in 1 2; do
+		"$2" -test.run '^$' -test.fuzz "^$1\$" -test.fuzztime "$3" -test.fuzzminimizetime 20x \
+			-test.fuzzcachedir "$tmp/fuzz" >"$log" 2>&1 && break
+		if ((try == 2)) || grep -q 'Failing input' "$log" || ! grep -q 'context deadline exceeded' "$log"; then
+			cat "$log"
+			return 1
+		fi
+	done
+	echo "$1: $(grep -E '^fuzz: elapsed' "$log" | tail -1)"
+}
