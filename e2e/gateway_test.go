@@ -196,13 +196,31 @@ func (g *gateway) ask(client *http.Client, body string) (reply, error) {
 	return reply{res.StatusCode, res.Header, string(text)}, nil
 }
 
+// send is post for any path and body. Like ask it tries again after a reload.
 func (g *gateway) send(path string, body io.Reader) reply {
 	g.t.Helper()
-	res, err := http.Post(g.url+path, "application/json", body)
-	if err != nil {
-		g.t.Fatal(err)
+	var text []byte
+	if body != nil {
+		var err error
+		if text, err = io.ReadAll(body); err != nil {
+			g.t.Fatal(err)
+		}
 	}
-	return read(g.t, res)
+	_, sized := body.(interface{ Len() int })
+	for tries := 1; ; tries++ {
+		var again io.Reader = bytes.NewReader(text)
+		if body != nil && !sized {
+			again = io.MultiReader(again) // of unknown length, as it came
+		}
+		res, err := http.Post(g.url+path, "application/json", again)
+		if err == nil {
+			return read(g.t, res)
+		}
+		if g.loads.Load() < 2 || tries == 100 {
+			g.t.Fatal(err)
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
 }
 
 func read(t testing.TB, res *http.Response) reply {
