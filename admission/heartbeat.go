@@ -15,13 +15,14 @@ import (
 
 	"github.com/caddy-llmlb/caddy-llmlb/answer"
 	"github.com/caddy-llmlb/caddy-llmlb/llmlb"
+	"github.com/caddy-llmlb/caddy-llmlb/request"
 )
 
 const eventStream = "text/event-stream"
 
 // beats reports whether the Call's answer may be preceded by comments.
 func (h *Handler) beats(c *llmlb.Call) bool {
-	return h.Heartbeat > 0 && c.Stream && mediaType(answer.ContentType(c.API)) == eventStream
+	return h.Heartbeat > 0 && c.Stream && request.StreamsSSE(c.API)
 }
 
 // heartbeat keeps a client company until its answer begins: every interval a

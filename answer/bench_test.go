@@ -86,7 +86,7 @@ func TestEventsAreLearnt(t *testing.T) {
 			p = &r.pattern
 		}
 		end := "}\n\n"
-		if inLines(s.api) {
+		if !request.StreamsSSE(s.api) {
 			end = "}\n"
 		}
 		_, rest, _ := strings.Cut(string(s.bytes[len(s.bytes)/2:]), end)

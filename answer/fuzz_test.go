@@ -298,7 +298,7 @@ func TestReaderAgreesWithDecoder(t *testing.T) {
 			}
 			contentType := ContentType(api)
 			answer := sse(data...)
-			if inLines(api) {
+			if !request.StreamsSSE(api) {
 				answer = ndjson(data...)
 			}
 			if !agree(t, api, contentType, []byte(answer), random) {

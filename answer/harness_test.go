@@ -97,7 +97,7 @@ type reading struct {
 
 func (r *reading) contentType() string {
 	switch {
-	case strings.HasPrefix(r.answer, "{") && inLines(r.api) && strings.HasSuffix(r.answer, "\n"):
+	case strings.HasPrefix(r.answer, "{") && !request.StreamsSSE(r.api) && strings.HasSuffix(r.answer, "\n"):
 		return typeLines
 	case strings.HasPrefix(r.answer, "{"), strings.HasPrefix(r.answer, "["):
 		return typeWhole

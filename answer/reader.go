@@ -39,9 +39,9 @@ func New(api, contentType string) Reader {
 	switch {
 	case kind == typeWhole:
 		return newWhole(under)
-	case kind == typeLines && inLines(api):
+	case kind == typeLines && !request.StreamsSSE(api):
 		return newLines(under)
-	case kind == typeEvents && !inLines(api):
+	case kind == typeEvents && request.StreamsSSE(api):
 		return newEvents(under)
 	}
 	return nil
@@ -63,9 +63,4 @@ func grammarOf(api string) grammar {
 		return llamaCPP
 	}
 	return nil
-}
-
-// inLines reports whether the API's streams are lines, not events.
-func inLines(api string) bool {
-	return api == request.OllamaChat || api == request.OllamaGenerate
 }

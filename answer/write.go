@@ -147,7 +147,7 @@ func ContentType(api string) string {
 	switch {
 	case grammarOf(api) == nil:
 		return ""
-	case inLines(api):
+	case !request.StreamsSSE(api):
 		return typeLines
 	}
 	return typeEvents

@@ -45,24 +45,30 @@ func start(t testing.TB, site string) *gateway {
 func startBeside(t testing.TB, sites, site string) *gateway {
 	t.Helper()
 	g := &gateway{t: t, sites: sites}
+	g.run(site, func() string { return "http://" + freeAddr(t) })
+	return g
+}
+
+// run starts Caddy with the site at a URL that nobody has, until the test ends.
+func (g *gateway) run(site string, free func() string) {
+	g.t.Helper()
 	for tries := 1; ; tries++ {
-		g.url, g.admin = "http://"+freeAddr(t), freeAddr(t)
+		g.url, g.admin = free(), freeAddr(g.t)
 		err := g.load(site)
 		if err == nil {
 			break
 		}
 		// Another process may have taken a port since it was looked at.
 		if !strings.Contains(err.Error(), "address already in use") || tries == 3 {
-			t.Fatalf("loading the configuration: %v", err)
+			g.t.Fatalf("loading the configuration: %v", err)
 		}
 	}
-	t.Cleanup(func() {
+	g.t.Cleanup(func() {
 		if err := caddy.Stop(); err != nil {
-			t.Errorf("stopping: %v", err)
+			g.t.Errorf("stopping: %v", err)
 		}
 		http.DefaultClient.CloseIdleConnections()
 	})
-	return g
 }
 
 // load loads or reloads the site.

@@ -23,7 +23,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/caddyserver/caddy/v2"
 	"github.com/quic-go/quic-go"
 	"github.com/quic-go/quic-go/http3"
 	"golang.org/x/net/http2"
@@ -69,22 +68,9 @@ func secure(t *testing.T, site string) *gateway {
 	}
 	site = fmt.Sprintf("tls %s %s\n%s", filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem"), site)
 	g := &gateway{t: t}
-	for tries := 1; ; tries++ {
+	g.run(site, func() string {
 		_, port, _ := net.SplitHostPort(freeAddr(t))
-		g.url, g.admin = "https://localhost:"+port, freeAddr(t)
-		err := g.load(site)
-		if err == nil {
-			break
-		}
-		if !strings.Contains(err.Error(), "address already in use") || tries == 3 {
-			t.Fatalf("loading the configuration: %v", err)
-		}
-	}
-	t.Cleanup(func() {
-		if err := caddy.Stop(); err != nil {
-			t.Errorf("stopping: %v", err)
-		}
-		http.DefaultClient.CloseIdleConnections()
+		return "https://localhost:" + port
 	})
 	return g
 }
