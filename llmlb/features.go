@@ -30,6 +30,15 @@ type Features struct {
 	// prompts, otherwise an estimate. At least 1 for a request that generates.
 	InputTokens int
 
+	// Ratio is how many bytes of this prompt make a token, by a sample of it in a
+	// vocabulary that is like most. 0 when there was no text to sample, or no
+	// vocabulary yet.
+	Ratio float64
+
+	// Encodes says that the answer is computed from the prompt alone and no token
+	// is generated: embeddings, ranks, scores.
+	Encodes bool
+
 	// TokenIDs is how many tokens of the prompt came as ids: those are counted,
 	// the rest is estimated.
 	TokenIDs int
