@@ -84,6 +84,11 @@ func (x *exchange) publish() {
 	repl.Set("llm.pool", x.handler.handle.Name())
 	repl.Set("llm.model", c.Model)
 	repl.Set("llm.error", c.Refusal)
+	repl.Set("llm.class", c.Class)
+	repl.Set("llm.tenant", x.handler.shown(c.Tenant))
+	if x.waited > 0 {
+		repl.Set("llm.queue_wait_ms", millis(x.waited))
+	}
 	if c.Lease != nil {
 		repl.Set("llm.endpoint", c.Lease.Endpoint().Name())
 		repl.Set("llm.decision", c.Decision.Reason.String())
@@ -136,10 +141,16 @@ func (x *exchange) log(returned bool) {
 		fields.Set(zap.Int("llm_status", status)) // Caddy's own says 200
 	}
 	if x.waited > 0 {
-		fields.Set(zap.Float64("llm_wait_ms", millis(x.waited)))
+		fields.Set(zap.Float64("llm_queue_wait_ms", millis(x.waited)))
 	}
 	if c.Model != "" {
 		fields.Set(zap.String("llm_model", c.Model))
+	}
+	if c.Class != "" && len(x.handler.Classes) > 0 {
+		fields.Set(zap.String("llm_class", c.Class))
+	}
+	if c.Tenant != "" {
+		fields.Set(zap.String("llm_tenant", x.handler.shown(c.Tenant)))
 	}
 	if c.Attempts > 0 {
 		logAttempt(ctx, fields, c.Attempts)

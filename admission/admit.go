@@ -3,7 +3,6 @@ package admission
 import (
 	"errors"
 	"net/http"
-	"time"
 
 	"go.uber.org/zap"
 
@@ -33,44 +32,67 @@ func (x *exchange) admit() (f *refusal, unread bool) {
 		return noEndpoint(), unread
 	}
 	disarm(r)
-	// A queue would ask here whether it has room, before the body is asked for.
-	if r.Method == http.MethodConnect {
-		unread = false // a tunnel has no end
-	} else {
-		body, f := h.take(x.writer, r)
-		if f != nil {
-			return f, true
+	x.turns, x.class = turnsOf(c.Pool), h.classify(r)
+	x.share = share{of: &x.turns.bodies, limit: h.maxBytes()}
+	x.deadline = h.deadline(r, x.class, c.Arrival)
+	c.Tenant, c.Class = h.tenantOf(r), x.class.Name
+	if what == generates {
+		x.grants = true
+		if f := x.mayEnter(); f != nil {
+			return f, unread
 		}
-		c.Body, unread = body, false
+	}
+	if r.Method == http.MethodConnect {
+		return nil, false // a tunnel has no end
+	}
+	if f := x.take(); f != nil {
+		return f, true
 	}
 	if what == passes {
-		return nil, unread // Select finds a healthy endpoint
+		x.answer, f = h.models(r, c, &x.share)
+		return f, false // Select finds a healthy endpoint
 	}
-	x.grants = true
+	return x.read(), false
+}
+
+// read finds out what the request is.
+func (x *exchange) read() *refusal {
+	h, r, c := x.handler, x.request, x.call
 	var err error
-	c.Features, err = h.features(r, c)
+	c.Features, err = h.features(r, c, &x.share)
 	switch {
 	case errors.Is(err, request.ErrTooLong):
-		return h.tooLong(), unread
+		return h.tooLong()
+	case errors.Is(err, errNoMemory):
+		return queueBytes(h.maxBytes())
 	case err != nil:
-		return notAccepted(err), unread
+		return notAccepted(err)
+	}
+	if f := h.rename(r, c, &x.share); f != nil {
+		return f
+	}
+	if f := h.unknownModel(c); f != nil {
+		return f
 	}
 	c.Pool.Calibrate(c)
 	if h.Usage == inject {
 		askUsage(r, c)
 	}
-	return nil, unread
+	x.share.set(int64(len(c.Body)))
+	return x.spend()
 }
 
-// features reads the body in its path's dialect, unfolded if it is compressed.
-func (h *Handler) features(r *http.Request, c *llmlb.Call) (llmlb.Features, error) {
-	body, err := decode(r.Header.Get("Content-Encoding"), c.Body, h.maxBody())
+// features reads the body in its path's dialect, unfolded if it is compressed:
+// then on account of the share, while it is.
+func (h *Handler) features(r *http.Request, c *llmlb.Call, s *share) (llmlb.Features, error) {
+	defer s.set(s.held)
+	body, err := decode(r.Header.Get("Content-Encoding"), c.Body, h.maxBody(), s)
 	if err != nil {
 		return llmlb.Features{}, err
 	}
 	o := request.Options{
 		Seed: selection.BlockSeed(), AffinityKey: c.Settings.AffinityKey,
-		Session: request.SessionOf(r.Header), AllowFields: h.allow,
+		Session: request.SessionOf(r.Header), AllowFields: h.allow, Sample: c.Pool.NeedsSample,
 	}
 	return request.Read(request.APIOf(r.URL.Path), body, &o)
 }
@@ -82,28 +104,4 @@ func knownMethod(method string) string {
 		return method
 	}
 	return "of the request"
-}
-
-// grant has an endpoint reserved for the Call, which waits for one while all
-// that could take it have too much to do.
-func (x *exchange) grant() *refusal {
-	if !x.grants {
-		return nil
-	}
-	for {
-		// A queue would wait here for the Call's turn, and ask again after Full.
-		switch selection.Grant(x.call, time.Now()) {
-		case selection.Full:
-			return atCapacity()
-		case selection.None:
-			return noEndpoint()
-		case selection.Overloaded:
-			if w := x.wait(); w != waited {
-				return w.refusal(x.call)
-			}
-			x.call.Readmit()
-		default: // granted, or Select's to choose
-			return nil
-		}
-	}
 }

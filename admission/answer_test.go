@@ -297,7 +297,7 @@ func nobody(t *testing.T) string {
 	return ln.Addr().String()
 }
 
-// At the limit the client is told at once, when to come back and which option it
+// At the limit, where nothing may wait, the client is told at once, when to come back and which option it
 // is; what generates nothing is not held up by what does.
 func TestFullPoolAnswers429(t *testing.T) {
 	busy, done := make(chan struct{}), make(chan struct{})
@@ -307,6 +307,7 @@ func TestFullPoolAnswers429(t *testing.T) {
 	})
 	g := start(t, site{
 		upstreams: []string{e.address()},
+		admission: object{"queue": object{"max_wait": 0}},
 		policy:    object{"endpoints": []object{{"upstream": e.address(), "max_concurrent": 1}}},
 	})
 	first := make(chan int)
@@ -334,11 +335,13 @@ func TestFullPoolAnswers429(t *testing.T) {
 	g.calm()
 }
 
-// With everything drained there is nothing to wait for.
+// With everything drained, and nobody who may wait for better times, the answer
+// is that there is no server.
 func TestNoEndpointAnswers503(t *testing.T) {
 	e := newEngine(t, nil)
 	g := start(t, site{
 		upstreams: []string{e.address()},
+		admission: object{"queue": object{"max_wait": 0}},
 		policy:    object{"endpoints": []object{{"upstream": e.address(), "drain": true}}},
 	})
 	for _, r := range []struct{ method, path string }{{"POST", chatPath}, {"GET", "/v1/models"}} {
@@ -357,7 +360,7 @@ func TestNoEndpointAnswers503(t *testing.T) {
 func TestErrorsMayBeLeftToTheSite(t *testing.T) {
 	g := start(t, site{
 		upstreams: []string{nobody(t)},
-		admission: object{"errors": "pass"},
+		admission: object{"errors": "pass", "queue": object{"max_wait": 0}},
 		errors:    []object{{"handler": "static_response", "body": "site: {llm.error} {http.error.status_code}", "status_code": "{http.error.status_code}"}},
 	})
 	for _, test := range []struct{ path, want string }{

@@ -1,48 +1,53 @@
 package admission
 
 import (
-	"bytes"
 	"errors"
 	"io"
 	"net/http"
 	"os"
 	"time"
 
+	"github.com/caddy-llmlb/caddy-llmlb/llmlb"
 	"github.com/caddy-llmlb/caddy-llmlb/request"
 )
 
 // take reads the request's body within the handler's bounds and puts it in place
 // again, so that whoever comes next finds a request with a body of known length.
-func (h *Handler) take(w http.ResponseWriter, r *http.Request) ([]byte, *refusal) {
+func (x *exchange) take() *refusal {
+	h, r := x.handler, x.request
 	if r.ContentLength == 0 || r.Body == nil {
-		return nil, nil
+		return nil
 	}
 	if r.ContentLength > h.maxBody() {
-		return nil, h.tooLong() // before the first read, which would ask for the body
+		return h.tooLong() // before the first read, which would ask for the body
+	}
+	if !x.turns.bodies.room(r.ContentLength, h.maxBytes()) {
+		return queueBytes(h.maxBytes())
 	}
 	// Not every kind of connection has deadlines; then Caddy's own limits hold.
-	deadlines := http.NewResponseController(w)
+	deadlines := http.NewResponseController(x.writer)
 	_ = deadlines.SetReadDeadline(time.Now().Add(h.bodyTimeout()))
-	body, err := request.ReadBody(r.Body, r.ContentLength, h.maxBody())
+	body, err := request.ReadBody(&counted{from: r.Body, share: &x.share}, r.ContentLength, h.maxBody())
 	if err != nil {
-		return nil, h.unread(r, err)
+		return h.unread(r, err)
 	}
 	// Left in place, it would cancel the request while the answer is under way.
 	_ = deadlines.SetReadDeadline(time.Time{})
 
-	put(r, body)
+	x.call.SetBody(body)
+	put(r, x.call)
 	r.Header.Del("Expect") // has been answered
-	return body, nil
+	return nil
 }
 
-// put gives the request a body of known length, with a reader of its own: what
-// had the one before may still be reading from it.
-func put(r *http.Request, body []byte) {
+// put gives the request the Call's body, of known length, with a reader of its
+// own: what had the one before may still be reading from it.
+func put(r *http.Request, c *llmlb.Call) {
 	r.Body = http.NoBody
-	if len(body) > 0 {
-		r.Body = io.NopCloser(bytes.NewReader(body))
+	if len(c.Body) > 0 {
+		r.Body = c.BodyReader()
 	}
-	r.ContentLength = int64(len(body))
+	r.ContentLength = int64(len(c.Body))
 	r.TransferEncoding, r.Trailer = nil, nil
 }
 
@@ -52,6 +57,8 @@ func (h *Handler) unread(r *http.Request, err error) *refusal {
 	switch {
 	case errors.Is(err, request.ErrTooLong), errors.As(err, &tooLong):
 		return h.tooLong()
+	case errors.Is(err, errNoMemory):
+		return queueBytes(h.maxBytes())
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return &refusal{
 			status: http.StatusRequestTimeout, code: "body_timeout",

@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/caddyserver/caddy/v2"
@@ -10,8 +11,17 @@ import (
 
 // OptionNames returns the names of the handler's options, for messages.
 func OptionNames() []string {
-	return []string{"pool", "paths", "max_body", "body_timeout", "queue", "allow_fields", "usage", "heartbeat", "errors"}
+	return []string{
+		"pool", "paths", "max_body", "body_timeout", "queue", "class", "deadline_header", "tenant", "tenant_limit",
+		"client_limit", "model", "allow_fields", "usage", "heartbeat", "errors",
+	}
 }
+
+// repeatable options add to what they said before.
+var repeatable = []string{"paths", "class", "tenant_limit", "model", "allow_fields"}
+
+// Repeatable reports whether the option may stand more than once.
+func Repeatable(name string) bool { return slices.Contains(repeatable, name) }
 
 // Option reads the option line that d stands on, if it is one of the handler's.
 // It leaves d alone and returns false otherwise.
@@ -55,6 +65,18 @@ func (h *Handler) Option(d *caddyfile.Dispenser) (known bool, err error) {
 		h.AllowFields = append(h.AllowFields, names...)
 	case "queue":
 		err = h.queue(d)
+	case "class":
+		err = h.class(d)
+	case "deadline_header":
+		err = h.deadlineHeader(d)
+	case "tenant":
+		err = h.tenant(d)
+	case "tenant_limit":
+		err = h.tenantLimit(d)
+	case "client_limit":
+		err = h.clientLimit(d)
+	case "model":
+		err = h.model(d)
 	case "usage":
 		if err = one(d, &h.Usage); err == nil && h.Usage != observe && h.Usage != inject {
 			return true, d.Errf("usage: '%s' is neither 'observe' nor 'inject'", h.Usage)
@@ -101,36 +123,6 @@ func (h *Handler) paths(d *caddyfile.Dispenser) error {
 	return nil
 }
 
-// queue reads the block "queue { … }".
-func (h *Handler) queue(d *caddyfile.Dispenser) error {
-	if d.NextArg() {
-		return d.Errf("queue: unexpected argument '%s'; write 'queue {' and its options: %s", d.Val(), queueOptions)
-	}
-	h.Queue = new(Queue)
-	for nesting := d.Nesting(); d.NextBlock(nesting); {
-		switch name := d.Val(); name {
-		case "max_wait":
-			if h.Queue.MaxWait != nil {
-				return d.Errf("queue: option 'max_wait' is given twice")
-			}
-			var text string
-			if err := one(d, &text); err != nil {
-				return err
-			}
-			t, err := caddy.ParseDuration(text)
-			if err != nil || t < 0 {
-				return d.Errf("queue: max_wait: '%s' is not a duration, such as 30s, or 0 for no waiting", text)
-			}
-			h.Queue.MaxWait = (*caddy.Duration)(&t)
-		default:
-			return d.Errf("queue: unknown option '%s'; have %s", name, queueOptions)
-		}
-	}
-	return nil
-}
-
-const queueOptions = "max_wait"
-
 // heartbeat reads "heartbeat <interval>" and "heartbeat off".
 func (h *Handler) heartbeat(d *caddyfile.Dispenser) error {
 	var text string
@@ -156,9 +148,24 @@ func (h *Handler) heartbeat(d *caddyfile.Dispenser) error {
 //		paths        + <pattern…> | all
 //		max_body     <size>
 //		body_timeout <duration>
-//		queue {
-//			max_wait <duration>
+//		queue        [<calls>|off] {
+//			max_wait   <duration>
+//			max_bytes  <size>
+//			max_tokens <n>
 //		}
+//		class        <name> {
+//			header     <field> <value>
+//			expression <cel>
+//			share      <percent>
+//			max_wait   <duration>
+//			deadline   <duration>
+//			saturation <ratio>|off
+//		}
+//		deadline_header <field>
+//		tenant       <placeholder>
+//		tenant_limit concurrent|tokens_per_minute|weight <n> [<tenant>]
+//		client_limit concurrent <n>
+//		model        <alias> <name>
 //		allow_fields <name…>
 //		usage        observe|inject
 //		heartbeat    <interval>|off
@@ -172,8 +179,7 @@ func (h *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	first := map[string]int{}
 	for d.NextBlock(0) {
 		name, line := d.Val(), d.Line()
-		adds := name == "paths" || name == "allow_fields"
-		if before, twice := first[name]; twice && !adds {
+		if before, twice := first[name]; twice && !Repeatable(name) {
 			return d.Errf("option '%s' is given twice, first at line %d", name, before)
 		}
 		first[name] = line

@@ -62,7 +62,7 @@ func TestDirective(t *testing.T) {
 // A mistake is answered with the option, the value and the line.
 func TestDirectiveMistakes(t *testing.T) {
 	for _, test := range []struct{ option, want string }{
-		{"max_bodies 3", "unknown option 'max_bodies'; have pool, paths, max_body, body_timeout, queue, allow_fields, usage, heartbeat, errors"},
+		{"max_bodies 3", "unknown option 'max_bodies'; have pool, paths, max_body, body_timeout, queue, class, deadline_header, tenant, tenant_limit, client_limit, model, allow_fields, usage, heartbeat, errors"},
 		{"max_body", "wrong argument count"},
 		{"max_body lots", "max_body: 'lots' is not a size"},
 		{"max_body 0", "max_body: '0' is not a size"},
@@ -81,12 +81,10 @@ func TestDirectiveMistakes(t *testing.T) {
 		{"allow_fields", "wrong argument count"},
 		{"allow_fields temperature", `allow_fields: "temperature" is not a field that is refused; have priority`},
 		{"errors hide", "errors: 'hide' is neither"},
-		{"queue 64", "queue: unexpected argument '64'; write 'queue {' and its options: max_wait"},
 		{"queue {\nmax_wait soon\n}", "queue: max_wait: 'soon' is not a duration"},
 		{"queue {\nmax_wait -1s\n}", "queue: max_wait: '-1s' is not a duration"},
 		{"queue {\nmax_wait\n}", "wrong argument count"},
 		{"queue {\nmax_wait 1s\nmax_wait 2s\n}", "queue: option 'max_wait' is given twice"},
-		{"queue {\nmax_bytes 1GiB\n}", "queue: unknown option 'max_bytes'; have max_wait"},
 		{"usage", "wrong argument count"},
 		{"usage guess", "usage: 'guess' is neither 'observe' nor 'inject'"},
 		{"heartbeat", "wrong argument count"},

@@ -2,6 +2,7 @@ package admission
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"strings"
 
@@ -16,7 +17,7 @@ import (
 // here alone, since the bytes that came are the ones sent on. Where the encoding
 // is none, unknown or a lie, that is the body as it came. A body that unfolds to
 // more than limit is too long.
-func decode(encoding string, body []byte, limit int64) ([]byte, error) {
+func decode(encoding string, body []byte, limit int64, s *share) ([]byte, error) {
 	var r io.Reader
 	var err error
 	switch from := bytes.NewReader(body); strings.ToLower(strings.TrimSpace(encoding)) {
@@ -37,8 +38,10 @@ func decode(encoding string, body []byte, limit int64) ([]byte, error) {
 	if err != nil {
 		return body, nil //nolint:nilerr // not what it says: the engine will find out
 	}
-	plain, err := io.ReadAll(io.LimitReader(r, limit+1))
+	plain, err := io.ReadAll(&counted{from: io.LimitReader(r, limit+1), share: s})
 	switch {
+	case errors.Is(err, errNoMemory):
+		return nil, err
 	case int64(len(plain)) > limit:
 		return nil, request.ErrTooLong
 	case err != nil:

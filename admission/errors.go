@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/caddy-llmlb/caddy-llmlb/llmlb"
+	"github.com/caddy-llmlb/caddy-llmlb/queue"
 	"github.com/caddy-llmlb/caddy-llmlb/request"
 )
 
@@ -68,6 +69,64 @@ func atCapacity() *refusal {
 		status: http.StatusTooManyRequests, code: "at_capacity", retryAfter: 1,
 		message: "Every inference server is at its limit (max_concurrent or max_tokens of its endpoint). Try again shortly.",
 	}
+}
+
+// queueFull and those after it are for requests that may not wait, or have waited
+// long enough. Each names the option that says so.
+func queueFull(calls int, again time.Duration) *refusal {
+	f := &refusal{
+		status: http.StatusTooManyRequests, code: "queue_full", retryAfter: seconds(again),
+		message: fmt.Sprintf("Every inference server is busy, and %d requests wait already (queue). Try again later.", calls),
+	}
+	if calls == 0 {
+		f.message = "Every inference server is busy, and requests do not wait here (queue). Try again later."
+	}
+	return f
+}
+
+func queueTokens(tokens int, again time.Duration) *refusal {
+	return &refusal{
+		status: http.StatusTooManyRequests, code: "queue_tokens", retryAfter: seconds(again),
+		message: fmt.Sprintf("Every inference server is busy, and requests of %d tokens wait already (queue max_tokens). Try again later.", tokens),
+	}
+}
+
+func queueBytes(most int64) *refusal {
+	return &refusal{
+		status: http.StatusTooManyRequests, code: "queue_bytes", retryAfter: 1,
+		message: fmt.Sprintf("The %d bytes that request bodies may take here are in use (queue max_bytes). Try again shortly.", most),
+	}
+}
+
+func queueTimeout(waited, again time.Duration) *refusal {
+	return &refusal{
+		status: http.StatusTooManyRequests, code: "queue_timeout", retryAfter: seconds(again),
+		message: fmt.Sprintf("No inference server had room for the request within %v (max_wait). Try again later.", waited),
+	}
+}
+
+func deadlinePassed(again time.Duration) *refusal {
+	return &refusal{
+		status: http.StatusTooManyRequests, code: "deadline", retryAfter: seconds(again),
+		message: "The request cannot begin before its deadline. Try again later, or give it more time (deadline, deadline_header).",
+	}
+}
+
+// limited is for a request that a limit of its tenant or client keeps out.
+func limited(d *queue.Denial) *refusal {
+	f := &refusal{status: http.StatusTooManyRequests, retryAfter: seconds(d.RetryAfter)}
+	switch d.Limit {
+	case queue.LimitTenantCalls:
+		f.code = "tenant_concurrent"
+		f.message = fmt.Sprintf("%d requests of this tenant are open already (%s). Try again when one has ended.", d.Most, d.Limit)
+	case queue.LimitClientCalls:
+		f.code = "client_concurrent"
+		f.message = fmt.Sprintf("%d requests of this client are open already (%s). Try again when one has ended.", d.Most, d.Limit)
+	default:
+		f.code = "tenant_tokens"
+		f.message = fmt.Sprintf("This tenant has used its %d tokens a minute (%s). Try again later.", d.Most, d.Limit)
+	}
+	return f
 }
 
 func noEndpoint() *refusal {

@@ -8,6 +8,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-llmlb/caddy-llmlb/llmlb"
+	"github.com/caddy-llmlb/caddy-llmlb/queue"
 )
 
 // exchange is one request and what becomes of it.
@@ -18,11 +19,19 @@ type exchange struct {
 	request *http.Request
 	next    caddyhttp.Handler
 
+	turns    *turns
+	class    *queue.Class
+	deadline time.Time     // zero for none
+	waiter   *queue.Waiter // nil before it asked for a turn
+	share    share         // of the memory for bodies
+	ticket   *queue.Ticket // of the limits
+
 	grants  bool // endpoints are reserved for the Call
 	rec     *recorder
 	beat    *heartbeat // nil without
 	found   found
-	waited  time.Duration // for overloaded endpoints, in all
+	answer  []byte        // what we have to say ourselves: lists of models
+	waited  time.Duration // in all
 	settled bool
 }
 
@@ -35,11 +44,21 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	}
 	x := &exchange{handler: h, call: llmlb.NewCall(pool, settings, now), writer: w, request: r, next: next}
 	x.record()
-	if f, unread := x.admit(); f != nil {
+	f, unread := x.admit()
+	if f != nil {
 		x.refused(f)
 		x.publish()
+		x.release()
 		x.log(true)
 		return h.refuse(w, r, f, unread)
+	}
+	if x.answer != nil {
+		writeModels(x.rec, r, x.answer)
+		x.call.Outcome = llmlb.Served
+		x.publish()
+		x.release()
+		x.log(true)
+		return nil
 	}
 	x.begin()
 	// However the proxy ends, also by a panic when the client or the upstream
@@ -59,6 +78,7 @@ func (x *exchange) record() {
 func (x *exchange) begin() {
 	r, h, c := x.request, x.handler, x.call
 	c.Answering = true
+	c.Released = func() { x.share.set(0) }
 	*r = *r.WithContext(llmlb.WithCall(r.Context(), c))
 	if x.grants && h.beats(c) {
 		x.beat = startHeartbeat(x.writer, r, c.API, time.Duration(h.Heartbeat))
@@ -68,11 +88,11 @@ func (x *exchange) begin() {
 	x.found.note(x)
 }
 
-// serve has an endpoint reserved and calls the proxy, again after a wait when all
-// that was left to try had too much to do.
+// serve waits for the Call's turn and calls the proxy, and again when nothing has
+// come of that and the Call may wait for another.
 func (x *exchange) serve() error {
 	for {
-		if f := x.grant(); f != nil {
+		if f := x.turn(); f != nil {
 			return x.giveUp(f, nil)
 		}
 		x.publish()
@@ -85,11 +105,10 @@ func (x *exchange) serve() error {
 			x.settle(true, err)
 			return x.passOn(err)
 		}
-		if w := x.wait(); w != waited {
+		if !x.again() {
 			return x.giveUp(x.failure(status), err)
 		}
-		x.call.Readmit()
-		x.found.restore(x)
+		x.readmit()
 	}
 }
 
@@ -167,6 +186,7 @@ func (x *exchange) passOn(err error) error {
 // end settles what is still open and gives the client's ResponseWriter back.
 func (x *exchange) end(returned bool) {
 	x.settle(returned, nil)
+	x.release()
 	if x.beat != nil {
 		x.beat.end(returned)
 	}

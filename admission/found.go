@@ -17,7 +17,7 @@ type found struct {
 
 func (f *found) note(x *exchange) {
 	f.answer = x.writer.Header().Clone()
-	if r := x.request; x.grants && x.handler.maxWait() > 0 {
+	if r := x.request; x.grants && x.waits() {
 		f.request, f.url, f.header = *r, *r.URL, r.Header.Clone()
 	}
 }
@@ -30,7 +30,7 @@ func (f *found) restore(x *exchange) {
 	*r.URL = f.url
 	clear(r.Header)
 	maps.Copy(r.Header, f.header.Clone())
-	put(r, x.call.Body)
+	put(r, x.call)
 }
 
 // clean takes back the headers of an answer that was none.

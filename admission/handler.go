@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -12,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/caddy-llmlb/caddy-llmlb/llmlb"
+	"github.com/caddy-llmlb/caddy-llmlb/queue"
 	"github.com/caddy-llmlb/caddy-llmlb/request"
 )
 
@@ -42,6 +44,38 @@ type Handler struct {
 	// fields.
 	Queue *Queue `json:"queue,omitempty"`
 
+	// The classes of requests, at most 16. The first is served first; each of
+	// the others is sure of a share. A request belongs to the first whose
+	// conditions it meets, or else to the one that has none. If every class has
+	// conditions, there is one more for all other requests: "interactive", before
+	// the others, or "default", after them, if one of them is called
+	// "interactive". Default: "interactive" alone.
+	Classes []Class `json:"classes,omitempty"`
+
+	// The request header in which a client may say how long its answer is worth
+	// waiting for: seconds, such as "1.5", or a duration, such as "500ms". It can
+	// only shorten the deadline of the request's class; what is neither, or not
+	// over 0, is ignored. Default: none.
+	DeadlineHeader string `json:"deadline_header,omitempty"`
+
+	// Whom a request is counted for: text with placeholders, such as
+	// "{http.auth.user.id}". Those without a value are left out. Tenants in a
+	// class share what the servers do by tokens. Default: none; all requests are
+	// one tenant's.
+	Tenant string `json:"tenant,omitempty"`
+
+	// What tenants may use, and how they share; needs "tenant". Default: no
+	// limits, and equal weights.
+	TenantLimits []TenantLimit `json:"tenant_limits,omitempty"`
+
+	// How many requests of one client, by its address, may be open at once,
+	// waiting ones included. Default: 0, no limit.
+	ClientLimit int `json:"client_limit_concurrent,omitempty"`
+
+	// Other names for models: what a request may say instead of the name that
+	// the servers know. Default: none.
+	Models map[string]string `json:"models,omitempty"`
+
 	// Body fields that would steer the engine past this gateway's choice, such
 	// as "priority" or "data_parallel_rank", and that clients may send all the
 	// same. Default: none; a body with one is answered 400.
@@ -63,18 +97,14 @@ type Handler struct {
 	// the site's error routes. Default: write.
 	Errors string `json:"errors,omitempty"`
 
-	logger *zap.Logger
-	handle *llmlb.Handle
-	allow  map[string]bool
-	room   *room
-}
-
-// Queue is how requests wait.
-type Queue struct {
-	// How long after its arrival a request may still wait for servers that have
-	// all said they have too much to do. A request that would have to wait
-	// longer is answered at once. 0 is not at all. Default: 30s.
-	MaxWait *caddy.Duration `json:"max_wait,omitempty"`
+	logger  *zap.Logger
+	handle  *llmlb.Handle
+	allow   map[string]bool
+	classes []*queue.Class // in the order in which they are served
+	sorts   []sort         // those with conditions, in that order
+	others  *queue.Class   // what all other requests belong to
+	doubted *atomic.Bool   // a class header came from somebody who may not send it
+	limits  map[string]TenantLimit
 }
 
 // Defaults of the options.
@@ -82,7 +112,6 @@ const (
 	defaultMaxBody     = 32 << 20
 	maxMaxBody         = 4 << 30 // a body is held in memory
 	defaultBodyTimeout = 30 * time.Second
-	defaultMaxWait     = 30 * time.Second
 
 	minHeartbeat = 50 * time.Millisecond
 	maxHeartbeat = 5 * time.Minute
@@ -111,7 +140,7 @@ func (Handler) CaddyModule() caddy.ModuleInfo {
 // Provision finds the pool. It need not have been registered yet: the policy
 // that does so may be loaded later.
 func (h *Handler) Provision(ctx caddy.Context) error {
-	h.logger, h.room = ctx.Logger(), new(room)
+	h.logger, h.doubted = ctx.Logger(), new(atomic.Bool)
 	h.allow = make(map[string]bool, len(h.AllowFields))
 	for _, f := range h.AllowFields {
 		h.allow[f] = true
@@ -129,7 +158,8 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 		pool = llmlb.DefaultPool
 	}
 	h.handle = watcher.Handle(pool)
-	return nil
+	h.provisionTenants()
+	return h.provisionClasses(ctx)
 }
 
 // Validate checks the options' values.
@@ -150,8 +180,12 @@ func (h *Handler) Validate() error {
 			return err
 		}
 	}
-	if h.Queue != nil && h.Queue.MaxWait != nil && *h.Queue.MaxWait < 0 {
-		return fmt.Errorf("queue: max_wait: %v is negative", time.Duration(*h.Queue.MaxWait))
+	for _, check := range []func() error{
+		h.checkQueue, h.checkClasses, h.checkDeadlineHeader, h.checkTenants, h.checkClientLimit, h.checkModels,
+	} {
+		if err := check(); err != nil {
+			return err
+		}
 	}
 	if h.Usage != "" && h.Usage != observe && h.Usage != inject {
 		return fmt.Errorf("usage: %q is neither 'observe' nor 'inject'", h.Usage)
@@ -184,13 +218,6 @@ func (h *Handler) bodyTimeout() time.Duration {
 		return defaultBodyTimeout
 	}
 	return time.Duration(h.BodyTimeout)
-}
-
-func (h *Handler) maxWait() time.Duration {
-	if h.Queue == nil || h.Queue.MaxWait == nil {
-		return defaultMaxWait
-	}
-	return time.Duration(*h.Queue.MaxWait)
 }
 
 // Interface guards

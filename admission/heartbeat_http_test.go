@@ -263,14 +263,16 @@ func (g *gateway) waits(n int64) {
 	}
 	for _, handler := range app.(*caddyhttp.App).Servers["main"].Routes[0].Handlers {
 		h, ok := handler.(*Handler)
-		for until := time.Now().Add(limit); ok && h.room.waiting.Load() != n; time.Sleep(time.Millisecond) {
+		for until := time.Now().Add(limit); ok && waiting(h) != n; time.Sleep(time.Millisecond) {
 			if time.Now().After(until) {
-				g.t.Errorf("%d calls wait, want %d", h.room.waiting.Load(), n)
+				g.t.Errorf("%d calls wait, want %d", waiting(h), n)
 				return
 			}
 		}
 	}
 }
+
+func waiting(h *Handler) int64 { return int64(turnsOf(h.handle.Pool()).queue.Len()) }
 
 // A pool that is overloaded for a moment costs a client no more than the moment.
 func TestShortOverloadThroughHTTP(t *testing.T) {

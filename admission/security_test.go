@@ -32,7 +32,7 @@ func TestErrorsShowNoAddresses(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			address := test.upstream(t)
-			g := start(t, site{upstreams: []string{address}, proxy: test.proxy})
+			g := start(t, site{upstreams: []string{address}, proxy: test.proxy, admission: object{"queue": object{"max_wait": 0}}})
 			resp, body := g.post(chatPath, streamed)
 			wantError(t, resp, body, test.status, test.code)
 			var all strings.Builder

@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -70,7 +71,11 @@ func newStage(t *testing.T, h *Handler, endpoints ...string) *stage {
 		t.Fatal(err)
 	}
 	s.pool.Start(s.settings, s.begun)
-	h.logger, h.room, h.handle = zap.NewNop(), new(room), llmlb.NewHandle("test")
+	h.logger, h.doubted, h.handle = zap.NewNop(), new(atomic.Bool), llmlb.NewHandle("test")
+	h.provisionTenants()
+	if err := h.provisionClasses(caddy.Context{}); err != nil {
+		t.Fatal(err)
+	}
 	h.handle.Set(s.pool, s.settings)
 	return s
 }
@@ -148,7 +153,7 @@ func (s *stage) calm() {
 			s.t.Errorf("%d calls are still reserved at %s", prefill+decode, e.Name())
 		}
 	}
-	if n := s.handler.room.waiting.Load(); n != 0 {
+	if n := turnsOf(s.pool).queue.Len(); n != 0 {
 		s.t.Errorf("%d calls still wait", n)
 	}
 }

@@ -32,8 +32,9 @@ func askUsage(r *http.Request, c *llmlb.Call) {
 	if !ok {
 		return // the engine answers for it
 	}
-	c.Body, c.StripUsage = body, true
-	put(r, body)
+	c.StripUsage = true
+	c.SetBody(body)
+	put(r, c)
 	if r.Header["Content-Length"] != nil {
 		r.Header.Set("Content-Length", strconv.Itoa(len(body)))
 	}

@@ -117,22 +117,17 @@ func TestOverloadedPool(t *testing.T) {
 	for _, test := range []struct {
 		name  string
 		queue *Queue
-		full  bool
 		took  time.Duration
 		want  int
 	}{
-		{"short", nil, false, 1200 * time.Millisecond, http.StatusOK},
-		{"too long", wait(time.Second), false, 0, http.StatusTooManyRequests},
-		{"too many wait", nil, true, 0, http.StatusTooManyRequests},
+		{"short", nil, 1200 * time.Millisecond, http.StatusOK},
+		{"too long", wait(time.Second), 0, http.StatusTooManyRequests},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newStage(t, &Handler{Queue: test.queue}, "a")
 				s.attempt = func(a *played) *ending { ok(a); return nil }
 				s.endpoint("a").NoteOverload(time.Now(), 1200*time.Millisecond)
-				if test.full {
-					s.handler.room.waiting.Store(maxWaiters)
-				}
 				w := httptest.NewRecorder()
 				r := httptest.NewRequest(http.MethodPost, chatPath, strings.NewReader(plain))
 				if err := s.handler.ServeHTTP(w, r, s); err != nil {

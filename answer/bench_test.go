@@ -148,6 +148,20 @@ func BenchmarkWhole(b *testing.B) {
 	}
 }
 
+// Embeddings are the longest whole answers, and nothing but numbers.
+func BenchmarkWholeEmbeddings(b *testing.B) {
+	list := strings.TrimSuffix(strings.Repeat("-0.012345678,", 1536), ",")
+	answer := []byte(`{"data":[` + strings.TrimSuffix(strings.Repeat(`{"embedding":[`+list+`]},`, 32), ",") + `],"usage":{"prompt_tokens":5}}`)
+	b.SetBytes(int64(len(answer)))
+	b.ReportAllocs()
+	for b.Loop() {
+		r := newWhole(encoded)
+		if r.Observe(answer); r.Facts().Prompt != 5 {
+			b.Fatal(*r.Facts())
+		}
+	}
+}
+
 func BenchmarkUsageFilter(b *testing.B) {
 	stream := longStreams[0].bytes
 	dst := make([]byte, 0, len(stream))

@@ -8,6 +8,7 @@
 // admission handler removes a usage chunk that only we asked for (see
 // [UsageFilter]). Both write errors into a stream that has begun (see
 // [ErrorEvent]) and take errors out of one that has not (see [InBand]).
+// What the gateway answers in an engine's place is an [ErrorBody].
 //
 // # How an answer is read
 //

@@ -75,6 +75,13 @@ func (t *tally) count(p place, n int) {
 	case written:
 		t.written = n
 		t.addUp()
+	case total:
+		if t.Prompt >= 0 {
+			return // the precise number stood before
+		}
+		t.Prompt = n
+	case addend:
+		t.Prompt = min(max(0, t.Prompt)+n, maxNumber)
 	case code, httpCode:
 		t.blame.number(n, p == httpCode)
 		t.judge()

@@ -305,6 +305,9 @@ func TestReaderAgreesWithDecoder(t *testing.T) {
 				t.Fatalf("the decoder does not understand %q", answer)
 			}
 			agree(t, api, typeWhole, []byte(data[0]), random)
+			for _, api := range wholeAPIs {
+				agree(t, api, typeWhole, []byte(data[0]), random)
+			}
 		}
 	}
 }
@@ -318,6 +321,9 @@ func FuzzReader(f *testing.F) {
 	f.Add([]byte(sse(beside(`""`), beside(`""`), beside(`"a"`), hello, chunk(`{"content":""}`), hello, hello, role, role)), uint64(6))
 	f.Add([]byte(strings.Repeat("[{", 50)+"\"usage\":{\"prompt_tokens\":1"), uint64(4))
 	f.Add([]byte("error: {\"code\":503}\ndata: "+hello+"\n\n"), uint64(7))
+	for _, r := range encodedAnswers {
+		f.Add([]byte(r.answer), uint64(9))
+	}
 	for api, kinds := range randomEvents {
 		var data []string
 		for _, k := range kinds {
@@ -332,6 +338,9 @@ func FuzzReader(f *testing.F) {
 		cuts := rand.New(rand.NewPCG(seed, 0))
 		for _, api := range apis {
 			agree(t, api, ContentType(api), answer, cuts)
+			agree(t, api, typeWhole, answer, cuts)
+		}
+		for _, api := range wholeAPIs {
 			agree(t, api, typeWhole, answer, cuts)
 		}
 	})

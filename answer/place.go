@@ -38,6 +38,8 @@ const (
 	uncached // Anthropic's parts of the prompt: not cached,
 	reread   // read from the cache,
 	written  // written to it
+	total    // of tokens, where nothing is generated
+	addend   // the prompt's tokens in one of several texts
 	code     // of an error
 	httpCode // of an error, TGI's
 	word     // an error's type

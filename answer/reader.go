@@ -29,7 +29,8 @@ const (
 
 // New returns a reader for an answer of the API (one of package request's
 // constants) with the given Content-Type header, nil when it is not one that we
-// read.
+// read: what that is made of passes, and is whole when it ends. So are streams
+// without a mark of their end that every engine sets.
 func New(api, contentType string) Reader {
 	under := grammarOf(api)
 	if under == nil {
@@ -39,13 +40,17 @@ func New(api, contentType string) Reader {
 	switch {
 	case kind == typeWhole:
 		return newWhole(under)
-	case kind == typeLines && !request.StreamsSSE(api):
+	case kind != ContentType(api) || !marksEnd(api):
+		return nil
+	case kind == typeLines:
 		return newLines(under)
-	case kind == typeEvents && request.StreamsSSE(api):
-		return newEvents(under)
 	}
-	return nil
+	return newEvents(under)
 }
+
+// marksEnd reports whether a stream of the API that ends without its mark has
+// been cut. Of sound and pictures each engine streams what it likes.
+func marksEnd(api string) bool { return api != request.Transcription && api != request.Image }
 
 func grammarOf(api string) grammar {
 	switch api {
@@ -61,6 +66,10 @@ func grammarOf(api string) grammar {
 		return generate
 	case request.Completion:
 		return llamaCPP
+	case request.Embeddings, request.Pooling, request.Classify, request.Rerank, request.Score:
+		return encoded
+	case request.Transcription, request.Image:
+		return media
 	}
 	return nil
 }

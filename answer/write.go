@@ -8,9 +8,10 @@ import (
 	"github.com/caddy-llmlb/caddy-llmlb/request"
 )
 
-// Problem is what goes wrong after an answer has begun as a success.
+// Problem is what goes wrong, before an answer begins or after it has begun as a
+// success.
 type Problem struct {
-	// Status is the HTTP status that the answer would have had.
+	// Status is the HTTP status that the answer has, or would have had.
 	Status int
 
 	// Type says whose fault it is, in the dialect's words. Default: what the
@@ -22,6 +23,9 @@ type Problem struct {
 
 	// Message is for people.
 	Message string
+
+	// Param is the field of the request's body that is at fault. Default: none.
+	Param string
 }
 
 // code is the Code as JSON.
@@ -43,15 +47,9 @@ func (p *Problem) kind(dialect func(status int) string) string {
 // in a stream that has begun, nil for an API that is not known. It does not end
 // the stream: see [EndMarker].
 func ErrorEvent(api string, p Problem) []byte {
-	type detail struct {
-		Message string          `json:"message"`
-		Type    string          `json:"type"`
-		Param   *string         `json:"param"`
-		Code    json.RawMessage `json:"code"`
-	}
 	switch api {
-	case request.Chat, request.Completions, request.Completion, request.Generate:
-		return event("", "data: ", map[string]detail{"error": {Message: p.Message, Type: p.kind(openAIType), Code: p.code()}})
+	case request.Chat, request.Completions, request.Completion, request.Generate, request.Transcription, request.Image:
+		return event("", "data: ", p.openAI())
 	case request.Responses:
 		return event("error", "data: ", struct {
 			Type    string          `json:"type"`
@@ -74,9 +72,24 @@ func ErrorEvent(api string, p Problem) []byte {
 			Type  string `json:"error_type"`
 		}{p.Message, p.kind(tgiType)})
 	case request.OllamaChat, request.OllamaGenerate:
-		return append(encoded(map[string]string{"error": p.Message}), '\n')
+		return append(asJSON(map[string]string{"error": p.Message}), '\n')
 	}
 	return nil
+}
+
+// openAI is the problem in OpenAI's shape.
+func (p *Problem) openAI() any {
+	type detail struct {
+		Message string          `json:"message"`
+		Type    string          `json:"type"`
+		Param   *string         `json:"param"`
+		Code    json.RawMessage `json:"code"`
+	}
+	d := detail{Message: p.Message, Type: p.kind(openAIType), Code: p.code()}
+	if p.Param != "" {
+		d.Param = &p.Param
+	}
+	return map[string]detail{"error": d}
 }
 
 // responsesCode is a string always: that API has no numbers there, and an error
@@ -108,6 +121,14 @@ func anthropicType(status int) string {
 		return "timeout_error"
 	case status >= http.StatusInternalServerError:
 		return "api_error"
+	case status == http.StatusUnauthorized:
+		return "authentication_error"
+	case status == http.StatusForbidden:
+		return "permission_error"
+	case status == http.StatusNotFound:
+		return "not_found_error"
+	case status == http.StatusRequestEntityTooLarge:
+		return "request_too_large"
 	}
 	return "invalid_request_error"
 }
@@ -141,11 +162,11 @@ func Comment(api string) []byte {
 	return nil
 }
 
-// ContentType returns the media type of the API's streams, "" for an API that is
-// not known.
+// ContentType returns the media type of the API's streams, "" for an API that has
+// none or is not known.
 func ContentType(api string) string {
 	switch {
-	case grammarOf(api) == nil:
+	case grammarOf(api) == nil, request.Encodes(api):
 		return ""
 	case !request.StreamsSSE(api):
 		return typeLines
@@ -160,14 +181,14 @@ func event(name, field string, v any) []byte {
 		b = append(b, "event: "+name+"\n"...)
 	}
 	b = append(b, field...)
-	b = append(b, encoded(v)...)
+	b = append(b, asJSON(v)...)
 	return append(b, "\n\n"...)
 }
 
-func quoted(s string) json.RawMessage { return encoded(s) }
+func quoted(s string) json.RawMessage { return asJSON(s) }
 
-// encoded is v as JSON on one line. The values it gets can all be encoded.
-func encoded(v any) []byte {
+// asJSON is v as JSON on one line. The values it gets can all be encoded.
+func asJSON(v any) []byte {
 	b, _ := json.Marshal(v)
 	return b
 }

@@ -1,6 +1,7 @@
 package answer
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -28,6 +29,8 @@ func TestErrorEvents(t *testing.T) {
 		{request.Root, Problem{Status: 503, Message: "x"}, `data:{"error":"x","error_type":"overloaded"}` + "\n\n"},
 		{request.OllamaChat, gone, `{"error":` + text + `}` + "\n"},
 		{request.OllamaGenerate, gone, `{"error":` + text + `}` + "\n"},
+		{request.Transcription, Problem{Status: 400, Param: "file", Message: "x"}, `data: {"error":{"message":"x","type":"invalid_request_error","param":"file","code":400}}` + "\n\n"},
+		{request.Embeddings, gone, ""},
 		{"", gone, ""},
 	} {
 		if got := string(ErrorEvent(test.api, test.p)); got != test.want {
@@ -39,6 +42,11 @@ func TestErrorEvents(t *testing.T) {
 var apis = []string{
 	request.Chat, request.Completions, request.Responses, request.Messages, request.OllamaChat, request.OllamaGenerate,
 	request.Generate, request.GenerateStream, request.Completion, request.Root,
+}
+
+// wholeAPIs are those whose answers are read only when they come whole.
+var wholeAPIs = []string{
+	request.Embeddings, request.Pooling, request.Classify, request.Rerank, request.Score, request.Transcription, request.Image,
 }
 
 // Another gateway of this kind in front must understand what we write: an
@@ -66,7 +74,7 @@ func TestWhatWeWriteCanBeRead(t *testing.T) {
 }
 
 func TestCommentsAreForEventsOnly(t *testing.T) {
-	for _, api := range append(apis, "") {
+	for _, api := range slices.Concat(apis, wholeAPIs, []string{""}) {
 		c := string(Comment(api))
 		switch ContentType(api) {
 		case typeEvents:

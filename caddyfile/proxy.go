@@ -93,12 +93,27 @@ type proxy struct {
 //		paths        + <patterns...> | all
 //		max_body     <size>
 //		body_timeout <duration>
+//		queue        [<calls>|off] {
+//			max_wait   <duration>
+//			max_bytes  <size>
+//			max_tokens <n>
+//		}
+//		class        <name> {
+//			header     <field> <value>
+//			expression <cel>
+//			share      <percent>
+//			max_wait   <duration>
+//			deadline   <duration>
+//			saturation <ratio>|off
+//		}
+//		deadline_header <field>
+//		tenant       <placeholder>
+//		tenant_limit concurrent|tokens_per_minute|weight <n> [<tenant>]
+//		client_limit concurrent <n>
+//		model        <alias> <name>
 //		allow_fields <names...>
 //		usage        observe|inject
 //		heartbeat    <interval>|off
-//		queue {
-//			max_wait <duration>
-//		}
 //		errors       write|pass
 //
 //		# options of transport llm
@@ -268,14 +283,14 @@ func named(option string, err error) error {
 	return fmt.Errorf("option '%s': %w", option, err)
 }
 
-// repeatable options add to what they said before.
-var repeatable = []string{"endpoint", "scorer", "paths", "allow_fields"}
+// repeatable options, and the handler's, add to what they said before.
+var repeatable = []string{"endpoint", "scorer"}
 
 // once refuses an option that is given again: the later line would silently
 // win.
 func (p *proxy) once(d *caddyfile.Dispenser) error {
 	name := d.Val()
-	if slices.Contains(repeatable, name) {
+	if slices.Contains(repeatable, name) || admission.Repeatable(name) {
 		return nil
 	}
 	if line, again := p.given[name]; again {

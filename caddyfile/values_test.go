@@ -68,6 +68,27 @@ func TestBadValuesNameTheOption(t *testing.T) {
 		"headers":       {``, `maybe`, `on off`},
 		"retries":       {``, `-1`, `many`, `1 2`, `1000000`, `1.5`},
 		"write_timeout": {``, `-1s`, `0`, `0s`, `soon`, `60`, `1s 2s`, `1ms`, `48h`},
+		"queue": {
+			`-1`, `many`, `1e9`, `64 32`, `off 64`, "{\n max_wait -1s\n}", "{\n max_bytes 0\n}", "{\n max_bytes 16MiB\n}",
+			"{\n max_tokens 0\n}", "{\n depth 4\n}", "off {\n max_wait 1s\n}", "off {\n max_tokens 5\n}",
+		},
+		"class": {
+			``, `""`, `"a b"`, "a\nclass a", "a\nclass b", "a {\n header \"x-fair id\" v\n}", "a {\n header x:y v\n}", "a {\n header \"\" v\n}",
+			"a {\n header X-Class\n}", "a {\n header X-Class \"v\nw\"\n}", "a {\n expression\n}", "a {\n expression {http.auth.user.id} ==\n}",
+			"a {\n expression 1 + 1\n}", "a {\n share 60%\n}", "a {\n share 5\n}", "a {\n max_wait -1s\n}", "a {\n deadline 0s\n}",
+			"a {\n saturation -1\n}", "a {\n rank 1\n}",
+			"a {\n share 50%\n}\nclass b {\n expression true\n share 50%\n}",
+			"interactive {\n expression true\n}\nclass default {\n expression false\n}",
+			"a {\n max_wait 1s\n}\nqueue off",
+		},
+		"deadline_header": {``, `""`, `"x-fair id"`, `x:y`, "\"x\ny\"", `a b`},
+		"tenant":          {``, `""`, `alice`, `"{http.request.header.x-fair id}"`, `{http.request.header.x-fair id}`, `{http.request.header.x:y}`, "\"{http.auth.user.id}\n\""},
+		"tenant_limit": {
+			``, `concurrent`, `concurrent 0`, `concurrent -1`, `concurrent many`, `concurrent 4`, `requests 4`, `weight NaN`,
+			"weight 2 other\ntenant {http.auth.user.id}", "weight 2 a\ntenant_limit weight 3 a\ntenant {http.auth.user.id}",
+		},
+		"client_limit": {``, `4`, `concurrent`, `concurrent 0`, `concurrent -1`, `concurrent many`, `requests 4`},
+		"model":        {``, `a`, `a b c`, `a a`, `a ""`, `"" a`, "a b\nmodel a c", "a b\nmodel b c", "\"a\nb\" c"},
 		"circuit": {
 			``, `on`, `off 5`, `5`, "{\n}", "{\n failure 5\n}", "{\n failures 0\n}", "{\n failures many\n}", "{\n failures 1001\n}",
 			"{\n rate 50\n}", "{\n rate 101%\n}", "{\n rate 0\n}", "{\n rate NaN\n}", "{\n open_for 0s\n}", "{\n open_for soon\n}",
@@ -98,7 +119,8 @@ func TestOptionsGivenTwice(t *testing.T) {
 		"upstream_auth": "bearer {env.KEY}", "strategy": "work", "affinity": "0.8", "spill_waiting": "3", "spill_ttft": "1s",
 		"kv_limit": "90%", "affinity_key": "k", "index_bytes": "16MiB", "max_body": "1MiB", "body_timeout": "10s",
 		"local_zone": "a", "orca": "on", "errors": "write", "headers": "on", "retries": "1", "write_timeout": "30s", "circuit": "off",
-		"usage": "inject", "heartbeat": "15s", "queue": "{\n\t\t\tmax_wait 1s\n\t\t}", "first_token": "5s 60s",
+		"usage": "inject", "heartbeat": "15s", "queue": "{\n\t\t\tmax_wait 1s\n\t\t}", "deadline_header": "X-Deadline",
+		"tenant": "{http.auth.user.id}", "client_limit": "concurrent 4", "first_token": "5s 60s",
 		"failover": "off", "stall_timeout": "60s", "error_event": "on",
 		"transport": "{\n\t\t\tdial_timeout 1s\n\t\t}",
 	} {
@@ -164,9 +186,8 @@ func TestRefusedOptions(t *testing.T) {
 // An option that this version does not have must not look as if it worked.
 func TestUnknownOptions(t *testing.T) {
 	for _, line := range []string{
-		"class background", "tenant {http.auth.user.id}", "tenant_limit concurrent 4", "canary 10s", "warm_up 30s",
-		"slo ttft 1s", "all_down serve", "readiness /health", "client_limit concurrent 4", "deadline_header X-Deadline",
-		"initial usable", "dial_timeout 1s", "stategy work",
+		"canary 10s", "warm_up 30s", "slo ttft 1s", "all_down serve", "readiness /health",
+		"initial usable", "dial_timeout 1s", "stategy work", "classes background", "tenants {http.auth.user.id}",
 	} {
 		name, _, _ := strings.Cut(line, " ")
 		t.Run(name, func(t *testing.T) {
@@ -275,6 +296,11 @@ func TestContradictions(t *testing.T) {
 		{"a local_zone without zones", "local_zone a", "", []string{"local_zone \"a\"", "endpoint"}},
 		{"a local_zone that no endpoint has", "local_zone a\nendpoint 10.4.0.11:8000 {\nzone b\n}", "", []string{"local_zone \"a\"", "have b"}},
 		{"plain scheme with TLS", "transport {\ntls\n}", "http://10.4.0.11:8000", []string{"http://", "transport"}},
+		{"a tenant's limit without tenants", "tenant_limit concurrent 4", "", []string{"tenant_limit", "'tenant'"}},
+		{"two classes for all others", "class a\nclass b", "", []string{"'a'", "'b'", "header", "expression"}},
+		{"no queue in which to wait", "queue off {\nmax_wait 1s\n}", "", []string{"queue", "off", "max_wait"}},
+		{"bodies that never fit", "queue {\nmax_bytes 8MiB\n}", "", []string{"max_bytes", "max_body"}},
+		{"an alias of an alias", "model b c\nmodel a b", "", []string{"model", "'a'", "'b'", "'c'"}},
 		{"h2c scheme with versions", "transport {\nversions 1.1\n}", "h2c://10.4.0.11:8000", []string{"h2c://", "versions 1.1"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -312,6 +338,8 @@ func TestGoodConfigurationsValidate(t *testing.T) {
 	for name, input := range map[string]string{
 		"one line":   ":8080 {\nllm_proxy 10.4.0.11:8000 10.4.0.12:8000\n}\n",
 		"every sort": ":8080 {\nllm_proxy 10.4.0.11:8000 10.4.0.12:8000 {\npool chat\nengine vllm\nmetrics :9400/metrics\nscrape_interval 2s\nstale_after 10s\nupstream_auth bearer {env.LLM_API_KEY}\nstrategy prefix_spill\naffinity 0.7 256\nspill_waiting 4\nspill_ttft 750ms\nkv_limit 90%\naffinity_key k\nindex_bytes 64MiB\nendpoint 10.4.0.11:8000 {\nname gpu-a\nmax_concurrent 32\n}\npaths + /v1/embeddings\nmax_body 8MiB\nbody_timeout 10s\nallow_fields priority\nerrors pass\nheaders off\nretries 1\ntransport {\ndial_timeout 1s\n}\nheader_up X-A b\n}\n}\n",
+		"shared":     ":8080 {\nllm_proxy 10.4.0.11:8000 {\nqueue 64 {\nmax_wait 5s\nmax_bytes 1GiB\nmax_tokens 100000\n}\nclass interactive\nclass background {\nheader X-Class background\nshare 10%\nmax_wait 10m\ndeadline 1h\nsaturation 80%\n}\nclass nightly {\nexpression {http.auth.user.id} == \"night\" && path('/v1/*')\nsaturation off\n}\ndeadline_header X-Request-Timeout\ntenant {http.auth.user.id}\ntenant_limit concurrent 4\ntenant_limit weight 4 alice\nclient_limit concurrent 8\nmodel small org/small-7b\nmodel large org/large-70b\n}\n}\n",
+		"no queue":   ":8080 {\nllm_proxy 10.4.0.11:8000 {\nqueue off\n}\n}\n",
 		"weighted":   ":8080 {\nllm_proxy 10.4.0.11:8000 10.4.0.12:8000 {\nstrategy weighted\nscorer queue 2\nscorer kv_memory 2\nscorer prefix 3\nscorer token_budget\nscorer errors\nscorer latency\nscorer session 0.5\nlocal_zone {env.LLM_ZONE}\norca on\nendpoint 10.4.0.11:8000 {\nweight 2\nzone a\nmax_tokens 100000\n}\nendpoint 10.4.0.12:8000 {\nzone b\n}\n}\n}\n",
 		"delegated":  ":8080 {\nllm_proxy 10.4.0.11:8000 10.4.0.12:8000 {\nstrategy cookie llm secret {\nfallback least_conn\n}\npool chat\n}\n}\n",
 		"https":      ":8080 {\nllm_proxy https://llm.example.com\n}\n",

@@ -79,7 +79,7 @@ func TestShowOverUnixSocket(t *testing.T) {
 
 // Scripts get everything the admin API said, fields of a newer Caddy included.
 func TestShowJSONKeepsUnknownFields(t *testing.T) {
-	v := at(serve(t, 200, `[{"pool":"a","endpoints":[]},{"pool":"b","endpoints":[],"queue":7}]`))
+	v := at(serve(t, 200, `[{"pool":"a","endpoints":[]},{"pool":"b","endpoints":[],"quota":7}]`))
 	v.asJSON, v.pool = true, "b"
 	var b strings.Builder
 	if err := v.show(t.Context(), &b); err != nil {
@@ -89,7 +89,7 @@ func TestShowJSONKeepsUnknownFields(t *testing.T) {
 	if err := json.Unmarshal([]byte(b.String()), &got); err != nil {
 		t.Fatal(err)
 	}
-	if len(got) != 1 || got[0]["pool"] != "b" || got[0]["queue"] != 7.0 {
+	if len(got) != 1 || got[0]["pool"] != "b" || got[0]["quota"] != 7.0 {
 		t.Errorf("got %s", b.String())
 	}
 }

@@ -82,13 +82,28 @@ func writeLoad(b *strings.Builder, p *llmlb.PoolStatus) {
 		rows = append(rows, cells(&p.Endpoints[i], nameWidth))
 	}
 	writeTable(b, columns, rows)
-	switch n := p.WaitingCalls; n {
-	case 0:
-	case 1:
-		b.WriteString("1 request waits for a server that is overloaded\n")
-	default:
-		fmt.Fprintf(b, "%d requests wait for servers that are overloaded\n", n)
+	writeQueue(b, &p.Queue)
+}
+
+// writeQueue tells what waits, class by class where there are several.
+func writeQueue(b *strings.Builder, q *llmlb.QueueStatus) {
+	if q.Calls == 0 {
+		return
 	}
+	b.WriteString("queue: ")
+	several := 0
+	for i := range q.Classes {
+		if c := &q.Classes[i]; c.Calls > 0 {
+			if several++; several > 1 {
+				b.WriteString(", ")
+			}
+			fmt.Fprintf(b, "%d %s (oldest %s)", c.Calls, printable(c.Name), strings.TrimSpace(latency(&c.OldestMillis)))
+		}
+	}
+	if several == 0 {
+		fmt.Fprintf(b, "%d requests", q.Calls)
+	}
+	fmt.Fprintf(b, "; %d tokens; saturation %.2f\n", q.Tokens, q.Saturation)
 }
 
 // writeTable writes a line of headings and the rows, each with a cell for every

@@ -79,6 +79,10 @@ type Dialect struct {
 	// OnDemand tells what the engine loads when a request names it.
 	OnDemand OnDemand
 
+	// Strict says that the engine answers 404 to every name which its list of
+	// models lacks, as long as it is not one that OnDemand may load.
+	Strict bool
+
 	// DefaultTag is what a request may leave out at the end of a model's name.
 	DefaultTag string
 
@@ -144,6 +148,9 @@ func readPage(now time.Time, p *page, list []*Dialect) (s llmlb.Signals, by *Dia
 	for _, d := range list {
 		s, doubt, problem := d.read(now, p.body, p.header, p.scratch)
 		if problem == "" {
+			// A page on another port may be that of an engine behind something
+			// that takes other names.
+			s.ChecksModels = s.ChecksModels && p.own
 			return s, d, doubt, ""
 		}
 		if problem != familyNotFound {
@@ -202,6 +209,7 @@ func (d *Dialect) read(now time.Time, body []byte, header http.Header, sc *scrat
 	}
 	s.Models = f.models()
 	d.readOnDemand(f, &s)
+	s.ChecksModels = d.Strict && !d.mayLoad(f, body)
 	switch {
 	case s.HasLoad() && max(s.Running, s.Waiting) == 0 && d.Ready != "" && f.sum(llmlb.MaxTokens, d.Ready) == 0:
 		return s, "", notReady

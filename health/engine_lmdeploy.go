@@ -1,7 +1,8 @@
 package health
 
 // LMDeploy; it serves metrics unless they are turned off. Its API server holds
-// requests back until the engine has a handle free, and those wait too.
+// requests back until the engine has a handle free, and those wait too. Its
+// list has all the names that it takes, those of adapters too.
 var lmdeploy = Dialect{
 	Name:         "lmdeploy",
 	Path:         "/metrics",
@@ -14,4 +15,5 @@ var lmdeploy = Dialect{
 	Generated:    []string{"lmdeploy:generation_tokens_total"},
 	TTFT:         "lmdeploy:time_to_first_token_seconds",
 	ProcessStart: "process_start_time_seconds",
+	Strict:       true,
 }

@@ -8,6 +8,10 @@ import "github.com/caddy-llmlb/caddy-llmlb/llmlb"
 // cached tokens are read from prompt_tokens_cached_total alone. Adapters are told
 // as those in use; the others that fit in max_lora are ready too, which the
 // endpoint remembers.
+//
+// It checks names (VLLM_SKIP_MODEL_NAME_VALIDATION, which nothing tells of, turns
+// that off), but where adapters are on, a plugin may find one on a disk or a hub
+// when it is first asked for.
 var vLLM = Dialect{
 	Name:      "vllm",
 	Path:      "/metrics",
@@ -24,6 +28,7 @@ var vLLM = Dialect{
 	},
 	Sleep: "vllm:engine_sleep_state", SleepLabel: "sleep_state", AwakeState: "awake",
 	ProcessStart: "process_start_time_seconds",
+	Strict:       true,
 	OnDemand: OnDemand{
 		Kind:   llmlb.LoadsAdapters,
 		Family: "vllm:lora_requests_info",

@@ -40,6 +40,7 @@ var (
 	descITL          = desc("itl_seconds", "Time between two tokens of a stream, as learned from this gateway's calls. Absent until learned.")
 	descFloor        = desc("ttft_floor_seconds", "Time to first token that no prompt is too short for, as learned from this gateway's calls. Absent until learned.")
 	descPredicted    = desc("predicted_ttft_seconds", "Time to first token predicted for a prompt of the usual length sent now.")
+	descCancelled    = desc("cancelled_tokens_total", "Tokens the endpoint has computed, or begun to, for requests whose clients had left.")
 	descErrorRate    = desc("error_rate", "Share of this gateway's latest attempts at the endpoint that failed, 0 to 1.")
 )
 
@@ -49,8 +50,6 @@ var (
 		"Attempts of the pool's calls that followed a failed one.", []string{"pool"}, nil)
 	descRefused = prometheus.NewDesc("caddy_llmlb_retries_refused_total",
 		"Attempts that the pool's retry budget has not allowed.", []string{"pool"}, nil)
-	descWaits = prometheus.NewDesc("caddy_llmlb_calls_waiting",
-		"Requests that wait until an overloaded endpoint takes work again.", []string{"pool"}, nil)
 )
 
 // register adds the collector, unless the registry has it.
@@ -68,10 +67,11 @@ func (collector) Describe(ch chan<- *prometheus.Desc) {
 		descDecisions, descAttempts, descTTFT, descTokens, descCalls, descScrapeAge,
 		descScrapes, descScrapeErrors, descState, descRunning, descWaiting, descKVUsage,
 		descSpeed, descITL, descFloor, descPredicted, descErrorRate,
-		descFirstByte, descCircuit, descOpenings, descRetries, descRefused, descWaits,
+		descFirstByte, descCircuit, descOpenings, descCancelled, descRetries, descRefused,
 	} {
 		ch <- d
 	}
+	describeQueue(ch)
 }
 
 // Collect implements prometheus.Collector.
@@ -85,7 +85,7 @@ func (collector) Collect(ch chan<- prometheus.Metric) {
 		}
 		ch <- prometheus.MustNewConstMetric(descRetries, prometheus.CounterValue, float64(p.Retries()), p.Name())
 		ch <- prometheus.MustNewConstMetric(descRefused, prometheus.CounterValue, float64(p.RetriesRefused()), p.Name())
-		ch <- prometheus.MustNewConstMetric(descWaits, prometheus.GaugeValue, float64(st.WaitingCalls), p.Name())
+		collectQueue(ch, p, &st.Queue)
 		for e, name := range labelled(p) {
 			collectCounters(ch, e, p.Name(), name)
 			collectGauges(ch, e, now, p.Name(), name)
@@ -142,6 +142,7 @@ func collectCounters(ch chan<- prometheus.Metric, e *llmlb.Endpoint, labels ...s
 	counter(descScrapes, tried)
 	counter(descScrapeErrors, failed)
 	counter(descOpenings, e.CircuitOpenings())
+	counter(descCancelled, e.CancelledTokens())
 	histogram := func(d *prometheus.Desc, h *llmlb.Histogram) {
 		count, sum, buckets := h.Snapshot()
 		ch <- prometheus.MustNewConstHistogram(d, count, sum, buckets, labels...)

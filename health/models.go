@@ -1,10 +1,12 @@
 package health
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"go.uber.org/zap"
 
 	"github.com/caddy-llmlb/caddy-llmlb/llmlb"
@@ -32,6 +34,11 @@ const (
 
 	// maxListed bounds how many names of a list are kept.
 	maxListed = 1024
+
+	// maxEntry and maxEntries bound, in bytes, what is kept of an entry besides
+	// its name, and of all entries of a list.
+	maxEntry   = 16 << 10
+	maxEntries = 1 << 20
 )
 
 // lister decides when the list of models is read. Pure.
@@ -96,25 +103,33 @@ func (l *loop) listModels(ctx context.Context) {
 func readModels(body []byte, d *Dialect) ([]llmlb.Model, reason) {
 	var list []llmlb.Model
 	seen := make(map[string]bool)
-	keep := func(id, parent string) {
-		if nameable(id) && !seen[id] && len(list) < maxListed {
-			seen[id] = true
-			list = append(list, llmlb.Model{ID: id, Parent: parent})
+	keep := func(m llmlb.Model) {
+		if nameable(m.ID) && !seen[m.ID] && len(list) < maxListed {
+			seen[m.ID] = true
+			list = append(list, m)
 		}
 	}
-	records := 0
-	err := readRecords(body, "data", func(r record) bool {
+	records, room := 0, maxEntries
+	var implied []llmlb.Model
+	err := readRecords(body, "data", func(r record, text []byte) bool {
 		records++
-		id, parent := r.text("id"), r.text("parent")
-		if !nameable(parent) {
-			parent = ""
+		m := llmlb.Model{ID: r.text("id"), Parent: r.text("parent")}
+		if !nameable(m.Parent) {
+			m.Parent = ""
 		}
-		keep(id, parent)
+		if nameable(m.ID) && !seen[m.ID] {
+			m.Raw = entry(text, room)
+			room -= len(m.Raw)
+		}
+		keep(m)
 		if d != nil {
-			keep(d.untagged(id), parent)
+			implied = append(implied, llmlb.Model{ID: d.untagged(m.ID), Parent: m.Parent, Implied: true})
 		}
 		return len(list) < maxListed && records < maxRecords
 	})
+	for _, m := range implied {
+		keep(m) // unless the engine lists it itself
+	}
 	switch {
 	case errors.Is(err, errNotRecords):
 		return nil, "no list of models"
@@ -125,4 +140,35 @@ func readModels(body []byte, d *Dialect) ([]llmlb.Model, reason) {
 		return nil, "too many models"
 	}
 	return list, ""
+}
+
+// entry returns what can be kept of a list's entry for clients: nothing if it is
+// too long, or not JSON by the strict rules that some of them go by.
+func entry(text []byte, room int) []byte {
+	v := jsontext.Value(text)
+	if len(v) > 2*maxEntry || !v.IsValid() {
+		return nil
+	}
+	v = v.Clone()
+	if v.Compact() != nil || len(v) > min(maxEntry, room) {
+		return nil
+	}
+	return v
+}
+
+// mayLoad reports whether the engine might find, when a request names it, what its
+// list lacks: unless the page has nothing of OnDemand's family, or says in every
+// series that it is turned off. A family without any series says nothing yet.
+func (d *Dialect) mayLoad(f *families, page []byte) bool {
+	o := &d.OnDemand
+	if o.Family == "" {
+		return false
+	}
+	series := f.byName[o.Family].GetMetric()
+	for _, m := range series {
+		if room, ok := number(label(m, o.Room)); !ok || room != 0 {
+			return true
+		}
+	}
+	return len(series) == 0 && bytes.Contains(page, []byte(o.Family))
 }

@@ -33,7 +33,7 @@ func TestModelLists(t *testing.T) {
 		"llama.cpp": {`{"models":[{"name":"x.gguf","model":"x.gguf","capabilities":["completion"]}],"object":"list",
 			"data":[{"id":"x.gguf","aliases":[],"object":"model","owned_by":"llamacpp","meta":{"n_ctx_train":4096}}]}`, &llamacpp, "[x.gguf<]", ""},
 		"llama.cpp with several": {`{"data":[{"id":"a","status":{"value":"loaded","args":["-c","1"]}},{"id":"b","status":{"value":"unloaded"}}],"object":"list"}`, &llamacpp, "[a< b<]", ""},
-		"Ollama":                 {`{"object":"list","data":[{"id":"llama3.2:latest","object":"model","owned_by":"library"},{"id":"qwen3:8b"}]}`, &ollama, "[llama3.2:latest< llama3.2< qwen3:8b<]", ""},
+		"Ollama":                 {`{"object":"list","data":[{"id":"llama3.2:latest","object":"model","owned_by":"library"},{"id":"qwen3:8b"}]}`, &ollama, "[llama3.2:latest< qwen3:8b< llama3.2<]", ""},
 		"Ollama without any":     {`{"object":"list","data":null}`, &ollama, "[]", ""},
 		"before it is known":     {`{"data":[{"id":"llama3.2:latest"}]}`, nil, "[llama3.2:latest<]", ""},
 		"tags of others":         {`{"data":[{"id":"x:latest"}]}`, &vLLM, "[x:latest<]", ""},

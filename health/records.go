@@ -30,9 +30,10 @@ type record map[string]json.RawMessage
 // errNotRecords says that a page is JSON of another kind.
 var errNotRecords = errors.New("not an object with that list")
 
-// readRecords hands out the objects of the list under the key, until each wants
-// no more. What is not an object comes as an empty one.
-func readRecords(body []byte, key string, each func(record) bool) error {
+// readRecords hands out the objects of the list under the key, with their text,
+// until each wants no more. What is not an object comes as an empty one. The text
+// is good until each returns.
+func readRecords(body []byte, key string, each func(r record, text []byte) bool) error {
 	dec := json.NewDecoder(bytes.NewReader(body))
 	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
 		return errors.Join(errNotRecords, err)
@@ -69,7 +70,7 @@ func readRecords(body []byte, key string, each func(record) bool) error {
 			if len(value) > maxRecord || json.Unmarshal(value, &r) != nil {
 				r = nil
 			}
-			if !each(r) {
+			if !each(r, value) {
 				return nil
 			}
 		}
@@ -97,7 +98,7 @@ func (r record) text(key string) string {
 // as if it were not there.
 func (d *Dialect) records(body []byte) (*families, reason) {
 	f := &families{byName: make(map[string]*dto.MetricFamily)}
-	err := readRecords(body, d.List, func(r record) bool {
+	err := readRecords(body, d.List, func(r record, _ []byte) bool {
 		f.add(d, r, f.objects)
 		f.objects++
 		return f.objects < maxRecords

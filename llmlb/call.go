@@ -2,7 +2,6 @@ package llmlb
 
 import (
 	"context"
-	"slices"
 	"time"
 )
 
@@ -90,11 +89,29 @@ type Call struct {
 	// FirstByte is when the first byte of the answer's body came, zero before.
 	FirstByte time.Time
 
+	// Line, when set, tells how much work stands before the Call at an endpoint,
+	// besides what the endpoint has already: that of Calls which wait for it and
+	// will be served first. The queue sets it while the Call is placed.
+	Line interface{ Ahead(e *Endpoint) float64 }
+
+	// Class is the service level the Call belongs to, empty where there is no
+	// queue.
+	Class string
+
 	// StripUsage says that usage was asked for in the client's place, so the
 	// chunk that has nothing else is not for it.
 	StripUsage bool
 
+	// Crowded says that the last choice found every usable endpoint at a limit:
+	// what was free when the Call was let through has gone to others.
+	Crowded bool
+
+	// Released, when set, is called once when the body is no longer held.
+	Released func()
+
 	excluded []exclusion
+	forgiven int // attempts that reached nobody, before the Call waited
+	body     *content
 	failedAs uint16 // outcomes of attempts that counted against a circuit, as a set
 	expected int    // ExpectedOutput, once asked for
 }
@@ -113,47 +130,6 @@ func (c *Call) String() string { return "call" }
 // GoString does the same for %#v.
 func (c *Call) GoString() string { return "call" }
 
-// exclusion is an endpoint that failed the Call.
-type exclusion struct {
-	endpoint *Endpoint
-	busy     bool // it only had too much to do
-}
-
-// Exclude keeps the endpoint from being chosen again for this Call.
-func (c *Call) Exclude(e *Endpoint) { c.exclude(e, false) }
-
-// ExcludeBusy does so because the endpoint had too much to do, until Readmit.
-func (c *Call) ExcludeBusy(e *Endpoint) { c.exclude(e, true) }
-
-func (c *Call) exclude(e *Endpoint, busy bool) {
-	if !c.Excluded(e) {
-		c.excluded = append(c.excluded, exclusion{e, busy})
-	}
-}
-
-// Excluded reports whether the endpoint failed this Call before.
-func (c *Call) Excluded(e *Endpoint) bool {
-	return slices.ContainsFunc(c.excluded, func(x exclusion) bool { return x.endpoint == e })
-}
-
-// Spent reports whether the endpoint had too much to do for this Call, which has
-// not been readmitted since.
-func (c *Call) Spent(e *Endpoint) bool {
-	return slices.ContainsFunc(c.excluded, func(x exclusion) bool { return x.endpoint == e && x.busy })
-}
-
-// Readmit lets the Call, which has waited, be tried again where there was too
-// much to do before.
-func (c *Call) Readmit() {
-	c.excluded = slices.DeleteFunc(c.excluded, func(x exclusion) bool { return x.busy })
-	c.Exhausted, c.RetryAt = false, time.Time{}
-}
-
-// AttemptsLeft reports whether the Settings allow the Call another attempt.
-func (c *Call) AttemptsLeft() bool {
-	return c.Settings == nil || c.Attempts <= c.Settings.Retries
-}
-
 // Begin notes that an attempt at the endpoint begins, with the Call's Lease if it
 // has one. Whoever chooses the endpoint says so, once for each attempt, after the
 // choice and before anything is sent.
@@ -164,8 +140,8 @@ func (c *Call) Begin(e *Endpoint, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.budget.began(now, c.Attempts == 1)
-	if c.Lease != nil && c.Generates() && !c.Stream {
-		c.Lease.quietly()
+	if c.Lease != nil && c.Generates() && !c.Stream && !c.Encodes {
+		c.Lease.quietly(c.Lease.start.Add(c.Decision.Predicted))
 	}
 }
 
@@ -181,6 +157,9 @@ func (c *Call) ExpectedOutput() int {
 }
 
 func (c *Call) expectOutput() int {
+	if c.Encodes {
+		return 1 // which is computed with the prompt
+	}
 	if mean := c.Pool.expectedOutput(c); mean > 0 {
 		if c.MaxOutputTokens > 0 {
 			return min(mean, c.MaxOutputTokens)
@@ -249,8 +228,11 @@ func (c *Call) EndAttempt(now time.Time, o Outcome) {
 	}
 	if c.Generates() {
 		c.Lease.Endpoint().ended(now, c, o)
-		if o == FirstTokenTimeout {
+		switch o {
+		case FirstTokenTimeout:
 			c.Silences++
+		case ClientGone:
+			c.Lease.Endpoint().cancelled.Add(uint64(c.computed() + max(c.OutputTokens, c.TokenEvents)))
 		}
 		if o == Served {
 			c.learnUsage(now)

@@ -24,6 +24,7 @@ type Endpoint struct {
 	scrapes      atomic.Uint64
 	scrapeErrors atomic.Uint64
 	openings     atomic.Uint64
+	cancelled    atomic.Uint64 // tokens; see CancelledTokens
 	staleConns   atomic.Int32
 	progressAt   atomic.Int64 // when it was last seen to generate something, Unix nanoseconds
 
@@ -37,6 +38,7 @@ type Endpoint struct {
 	overload overload
 	lost     chan struct{} // see Lost; nil while nobody has asked
 	quiet    map[*Lease]struct{}
+	quietDue time.Time // when the next of them is thought to decode, zero for none
 	drain    bool
 	drainAt  time.Time
 	ttft     time.Duration
@@ -80,8 +82,13 @@ func (e *Endpoint) Ledger() *Ledger { return &e.ledger }
 
 // Load is Ledger.Load under the scrape settings given. Under the pool's lock.
 func (e *Endpoint) Load(now time.Time, s *Settings) Load {
+	e.decodeQuietly(now)
 	return e.ledger.Load(now, s.Scrape.Interval, s.Scrape.StaleAfter)
 }
+
+// Speed is how fast the endpoint has shown itself, or is assumed to be. Under the
+// pool's lock.
+func (e *Endpoint) Speed() Rate { return e.rates.rate() }
 
 // CacheID names the contents of the endpoint's KV cache. It changes when the
 // engine restarts, so that an index keyed by it forgets what is gone. Never 0.
@@ -133,6 +140,7 @@ func (e *Endpoint) ObserveTTFT(now time.Time, d time.Duration) {
 // ObserveSignals takes in what a scrape said.
 func (e *Endpoint) ObserveSignals(s Signals) {
 	e.scrapes.Add(1)
+	defer e.pool.roomAt(e)
 	e.change(s.At, func() {
 		if e.ledger.observe(s) {
 			// Another process, perhaps of another engine on another accelerator.
@@ -178,6 +186,12 @@ func (e *Endpoint) observeStream(itl time.Duration) {
 
 // CircuitOpenings returns how often the endpoint's circuit has opened.
 func (e *Endpoint) CircuitOpenings() uint64 { return e.openings.Load() }
+
+// CancelledTokens returns how many tokens the endpoint has computed, or had begun
+// to compute, for Calls whose clients left before the end: the prompt, as far as it
+// was not in its cache, and what was generated. Engines stop at the end of a step
+// when a connection is closed, some only after a second.
+func (e *Endpoint) CancelledTokens() uint64 { return e.cancelled.Load() }
 
 // Decisions returns how often the endpoint was chosen for the reason.
 func (e *Endpoint) Decisions(r Reason) uint64 { return e.decisions[r].Load() }

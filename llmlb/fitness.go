@@ -108,6 +108,7 @@ func (e *Endpoint) change(now time.Time, f func()) {
 		reason = ""
 	}
 	e.pool.changed(Change{Endpoint: e, From: from, To: to, Reason: reason, At: now})
+	e.pool.roomAt(e)
 }
 
 // Reached notes that the endpoint answered an attempt or a scrape with

@@ -11,24 +11,26 @@ import (
 // dashboard.
 var TTFTBounds = []float64{0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 20, 40, 80, 160}
 
-// Histogram counts durations in fixed buckets. It is here, and not a
-// Prometheus one, so that it lives with the Endpoint over reloads and is read
-// only when metrics are scraped. Safe for concurrent use.
+// Histogram counts durations, or other values, in fixed buckets. It is here, and
+// not a Prometheus one, so that it lives with the Endpoint over reloads and is
+// read only when metrics are scraped. Safe for concurrent use.
 type Histogram struct {
 	bounds  []float64
 	buckets []atomic.Uint64 // one more than bounds: the last is +Inf
 	sum     atomic.Uint64   // float64 bits
 }
 
-// NewHistogram returns an empty histogram over bounds in seconds, which must
-// be in rising order.
+// NewHistogram returns an empty histogram over bounds, in seconds where it is of
+// durations, which must be in rising order.
 func NewHistogram(bounds []float64) *Histogram {
 	return &Histogram{bounds: bounds, buckets: make([]atomic.Uint64, len(bounds)+1)}
 }
 
 // Observe counts one duration.
-func (h *Histogram) Observe(d time.Duration) {
-	s := d.Seconds()
+func (h *Histogram) Observe(d time.Duration) { h.observe(d.Seconds()) }
+
+// observe counts one value in the unit of the bounds.
+func (h *Histogram) observe(s float64) {
 	i := 0
 	for i < len(h.bounds) && s > h.bounds[i] {
 		i++
@@ -42,8 +44,8 @@ func (h *Histogram) Observe(d time.Duration) {
 	}
 }
 
-// Snapshot returns the count, the sum in seconds and the cumulative buckets by
-// upper bound, as Prometheus wants them.
+// Snapshot returns the count, the sum in the unit of the bounds and the cumulative
+// buckets by upper bound, as Prometheus wants them.
 func (h *Histogram) Snapshot() (count uint64, sum float64, cumulative map[float64]uint64) {
 	cumulative = make(map[float64]uint64, len(h.bounds))
 	for i, b := range h.bounds {

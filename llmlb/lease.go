@@ -31,6 +31,7 @@ type Lease struct {
 	ahead  int
 	others float64
 
+	due      time.Time  // when the first token is thought to have come of a quiet answer
 	loading  bool       // see Loading
 	first    firstToken // when measured
 	measured bool
@@ -50,8 +51,9 @@ func (l *Lease) Uncached() int { return l.uncached }
 // after End, changes nothing.
 func (l *Lease) FirstToken() {
 	l.pool.mu.Lock()
-	defer l.pool.mu.Unlock()
 	l.firstToken()
+	l.pool.mu.Unlock()
+	l.pool.roomAt(l.endpoint)
 }
 
 func (l *Lease) firstToken() {
@@ -64,6 +66,7 @@ func (l *Lease) firstToken() {
 // sawFirstToken does the same when the token was really seen, which teaches how
 // fast the endpoint is.
 func (l *Lease) sawFirstToken(now time.Time) {
+	defer l.pool.roomAt(l.endpoint)
 	l.pool.mu.Lock()
 	defer l.pool.mu.Unlock()
 	if l.phase == Prefill {
@@ -128,6 +131,7 @@ func (l *Lease) End(now time.Time) {
 	l.endpoint.lastUse = now
 	last := l.pool.leaseEnded(l.endpoint)
 	l.pool.mu.Unlock()
+	l.pool.roomAt(l.endpoint)
 	if last {
 		// Outside the lock: the pool may be destructed by this.
 		_, _ = pools.Delete(l.pool.name)

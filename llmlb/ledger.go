@@ -315,6 +315,10 @@ func (l *Ledger) TokensInFlight() (prefill, output int) {
 // OwnCalls returns how many of our own calls are open, by phase.
 func (l *Ledger) OwnCalls() (prefill, decode int) { return l.own.prefillCalls, l.own.decodeCalls }
 
+// Unseen returns how many of our own calls without a first token the last scrape
+// cannot have counted.
+func (l *Ledger) Unseen() int { return min(l.sent, l.own.prefillCalls) }
+
 // TokensPerSecond returns the generation speed of the whole engine between the
 // last two scrapes.
 func (l *Ledger) TokensPerSecond() float64 { return l.tokensPerSecond }

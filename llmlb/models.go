@@ -13,6 +13,15 @@ type Model struct {
 
 	// Parent is the base model of an adapter (LoRA); empty for a base model.
 	Parent string
+
+	// Raw is the whole entry as a JSON object, or nil where nothing but its ID
+	// is kept: then there is nothing more to tell clients of it. It is valid by
+	// the strict rules: UTF-8, and no name twice.
+	Raw []byte
+
+	// Implied says that the engine does not list this name but answers to it,
+	// as Ollama does to names without their tag.
+	Implied bool
 }
 
 // modelsKeep is how long a list of models is believed. It is read again far more
@@ -26,6 +35,7 @@ type served struct {
 	names    []uint64
 	adapters []uint64 // those of names that are adapters
 	list     []string // the names themselves, for people
+	entries  *modelList
 	at       time.Time
 
 	resident resident
@@ -69,6 +79,7 @@ func (e *Endpoint) ObserveModels(now time.Time, list []Model) {
 	slices.Sort(s.names)
 	slices.Sort(s.adapters)
 	slices.Sort(s.list)
+	s.entries = newModelList(list)
 	e.pool.mu.Lock()
 	s.resident = e.served.resident
 	e.served = s

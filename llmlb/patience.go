@@ -60,13 +60,17 @@ const (
 // whole, or a stream that is not read.
 func (l *Lease) Quiet() {
 	l.pool.mu.Lock()
-	l.quietly()
+	l.quietly(l.start)
 	l.pool.mu.Unlock()
 }
 
-func (l *Lease) quietly() {
+// quietly notes it, and when the first token should have come that nobody sees.
+func (l *Lease) quietly(due time.Time) {
 	if l.phase == Done || l.phase == Visit {
 		return
+	}
+	if l.due = due; l.phase == Prefill {
+		l.endpoint.isQuietUntil(due)
 	}
 	l.endpoint.circuit.isQuiet(l.trial)
 	if l.endpoint.quiet == nil {

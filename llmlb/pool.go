@@ -30,13 +30,16 @@ type Pool struct {
 	coldTurns uint64
 	attached  map[string]any
 	uses      map[use]*usage
+	errors    estimateErrors
 	picks     picks
 	budget    budget
 
-	waiting atomic.Int64 // Calls that wait for an endpoint to take work again
+	tally tally
 
 	wake    chan struct{}
 	onState func(Change)
+	onRoom  atomic.Pointer[func(*Endpoint)]             // see OnRoom
+	onQueue atomic.Pointer[func(time.Time) QueueStatus] // see OnQueueStatus
 }
 
 // Acquire returns the named pool, made if needed, and takes a reference that
@@ -60,6 +63,7 @@ func NewPool(name string) *Pool {
 		endpoints: make(map[string]*Endpoint),
 		attached:  make(map[string]any),
 		uses:      make(map[use]*usage),
+		errors:    newEstimateErrors(),
 		wake:      make(chan struct{}, 1),
 	}
 }
@@ -153,6 +157,7 @@ func (p *Pool) Start(s *Settings, now time.Time) {
 	p.apply(s, now)
 	p.mu.Unlock()
 	p.closeCircuits(s, now)
+	p.roomAnywhere()
 }
 
 // Stop ends the settings; the newest still running become current again.
@@ -172,6 +177,7 @@ func (p *Pool) Stop(s *Settings, now time.Time) {
 	if current != nil {
 		p.closeCircuits(current, now)
 	}
+	p.roomAnywhere()
 }
 
 func (p *Pool) apply(s *Settings, now time.Time) {
@@ -258,16 +264,6 @@ func (p *Pool) Endpoints() []*Endpoint {
 	defer p.mu.Unlock()
 	return slices.Clone(p.order)
 }
-
-// Waits notes that a Call waits until an endpoint takes work again; done says that
-// it does not any more.
-func (p *Pool) Waits() (done func()) {
-	p.waiting.Add(1)
-	return func() { p.waiting.Add(-1) }
-}
-
-// WaitingCalls returns how many Calls wait so.
-func (p *Pool) WaitingCalls() int { return int(p.waiting.Load()) }
 
 // Wake returns a channel that gets a value when endpoints or settings changed,
 // for the one goroutine that keeps the background loops.

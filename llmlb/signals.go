@@ -57,6 +57,10 @@ type Signals struct {
 	// Models are the model names seen as labels on the page.
 	Models []string
 
+	// ChecksModels says that the engine answers 404 to every name that its own
+	// list of models lacks, so that we may do so in its place.
+	ChecksModels bool
+
 	// Resident are the adapters, or the models, that the engine holds ready, of
 	// the kind that Loads says; ResidentMax is how many adapters it has room
 	// for, and LoadSeconds how long it takes to make another one ready.

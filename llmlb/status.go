@@ -9,9 +9,8 @@ type PoolStatus struct {
 	Strategy  string           `json:"strategy,omitempty"`
 	Endpoints []EndpointStatus `json:"endpoints"`
 
-	// WaitingCalls is how many requests wait until an overloaded endpoint takes
-	// work again.
-	WaitingCalls int `json:"waiting_calls"`
+	// Queue is what waits for a server.
+	Queue QueueStatus `json:"queue"`
 
 	// Models is what answers have taught about each model, the most used first.
 	Models []ModelStatus `json:"models,omitempty"`
@@ -65,6 +64,10 @@ type EndpointStatus struct {
 	PrefillTokens int `json:"prefill_tokens"`
 	OutputTokens  int `json:"output_tokens"`
 
+	// CancelledTokens is how many tokens were computed, or would be in any case,
+	// for requests whose clients had left.
+	CancelledTokens uint64 `json:"cancelled_tokens"`
+
 	// ScrapeAgeMillis is the age of the numbers; Blind says that they are too
 	// old to count.
 	ScrapeAgeMillis *float64 `json:"scrape_age_ms"`
@@ -98,9 +101,10 @@ type EndpointStatus struct {
 // configuration come first, in its order; then those that only live on until
 // their streams end.
 func (p *Pool) Status(now time.Time) PoolStatus {
+	queue := p.QueueStatus(now) // which asks the pool
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	st := PoolStatus{Pool: p.name, WaitingCalls: p.WaitingCalls(), Endpoints: make([]EndpointStatus, 0, len(p.order))}
+	st := PoolStatus{Pool: p.name, Queue: queue, Endpoints: make([]EndpointStatus, 0, len(p.order))}
 	var s *Settings
 	if n := len(p.running); n > 0 {
 		s = p.running[n-1]
@@ -134,6 +138,8 @@ func (e *Endpoint) status(now time.Time, s *Settings) EndpointStatus {
 		Calls:         e.ledger.own.calls(),
 		PrefillTokens: e.ledger.own.prefillTokens,
 		OutputTokens:  e.ledger.own.outputTokens,
+
+		CancelledTokens: e.cancelled.Load(),
 	}
 	load := e.Load(now, s)
 	row.Blind = load.Blind

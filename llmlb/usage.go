@@ -20,6 +20,10 @@ type usage struct {
 	output        float64 // mean tokens of an answer
 	answers       int
 	at            time.Time
+
+	sampled   float64 // mean bytes per token of samples, fading
+	samples   int
+	unsampled int // prompts that were not sampled since there were enough
 }
 
 const (
@@ -54,7 +58,8 @@ const (
 )
 
 // Calibrate replaces the request's estimated prompt length by one that goes by
-// the bytes per token seen with its model. Token ids are counted, not estimated.
+// the bytes per token seen with its model, or else by a sample of the prompt.
+// Token ids are counted, not estimated.
 func (p *Pool) Calibrate(c *Call) {
 	f := &c.Features
 	text := f.PromptBytes - 4*f.TokenIDs
@@ -63,10 +68,7 @@ func (p *Pool) Calibrate(c *Call) {
 	}
 	p.mu.Lock()
 	u := p.uses[use{model: f.Model}]
-	ratio := DefaultRatio
-	if u != nil && u.prompts >= enoughAnswers {
-		ratio = u.ratio()
-	}
+	ratio := u.believed(f.Ratio)
 	p.mu.Unlock()
 	f.InputTokens = max(1, f.TokenIDs+int(float64(text)/ratio+0.5))
 }
@@ -92,10 +94,12 @@ func (p *Pool) learnUsage(c *Call, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	all := p.use(use{model: c.Model}, now)
+	p.errors.observe(c)
+	all.learnSample(c.Ratio)
 	if c.PromptTokens > 0 && c.TokenIDs == 0 && c.PromptBytes >= minPrompt {
 		all.learnRatio(c.PromptBytes, c.PromptTokens)
 	}
-	if c.OutputTokens <= 0 {
+	if c.OutputTokens <= 0 || c.Encodes {
 		return
 	}
 	all.learnOutput(c)

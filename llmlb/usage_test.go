@@ -14,13 +14,18 @@ type answer struct {
 	output, events int
 	ceiling        int // the client's
 	opaque         bool
+	encodes        bool
+	ratio          float64 // of a sample of the prompt
+	estimated      int     // of the prompt, in tokens
+	expected       int     // of the answer
 	outcome        Outcome // Served when not said
 }
 
 func teach(p *Pool, s *Settings, now time.Time, a answer) {
 	c := NewCall(p, s, now)
 	c.Model, c.Tenant, c.PromptBytes, c.TokenIDs, c.Opaque = a.model, a.tenant, a.bytes, a.ids, a.opaque
-	c.InputTokens, c.MaxOutputTokens = 1, a.ceiling
+	c.InputTokens, c.MaxOutputTokens = max(1, a.estimated), a.ceiling
+	c.Ratio, c.Encodes, c.expected = a.ratio, a.encodes, a.expected
 	if a.prompt > 0 {
 		c.PromptTokens = a.prompt
 	}

@@ -8,15 +8,10 @@ import (
 	"github.com/caddy-llmlb/caddy-llmlb/llmlb"
 )
 
-// The dialects a body is read as.
+// The dialects whose answers are generated.
 const (
-	Chat        = "chat"        // OpenAI chat completions
-	Completions = "completions" // OpenAI completions
-)
-
-// The dialects whose prompt is not read. Their bodies are opaque, and tell no
-// more than the model, whether the answer streams, and how long it may get.
-const (
+	Chat           = "chat"            // OpenAI chat completions
+	Completions    = "completions"     // OpenAI completions
 	Responses      = "responses"       // OpenAI responses
 	Messages       = "messages"        // Anthropic messages
 	OllamaChat     = "ollama_chat"     // Ollama's own chat
@@ -25,6 +20,22 @@ const (
 	GenerateStream = "generate_stream" // TGI, always a stream
 	Completion     = "completion"      // llama.cpp's own completion
 	Root           = "root"            // TGI at "/": a stream if asked for
+)
+
+// The dialects whose answers are computed from the prompt alone: see [Encodes].
+const (
+	Embeddings = "embeddings"
+	Pooling    = "pooling"
+	Classify   = "classify"
+	Rerank     = "rerank"
+	Score      = "score"
+)
+
+// The dialects whose bodies are opaque, being forms with files in them. A body
+// of JSON, which the second takes too, tells its model and whether it streams.
+const (
+	Transcription = "transcription" // audio to text, translated or not
+	Image         = "image"         // text and pictures to pictures
 )
 
 const (
@@ -57,6 +68,13 @@ type Options struct {
 	// Default: none. Other names in it have no effect.
 	AllowFields map[string]bool
 
+	// Sample, when set, is asked whether bytes per token are to be counted in a
+	// sample of a prompt for the model, which takes some tenths of a millisecond:
+	// see [llmlb.Pool.NeedsSample]. Nil: never. The vocabulary begins to load with
+	// the first request that needs it; Features.Ratio is 0 until it is there, the
+	// one thing that makes two readings of a body differ.
+	Sample func(model string) bool
+
 	// MaxDepth bounds how deep objects and arrays may nest, the outermost one
 	// included. Default: 256. More than 1,024 is taken as 1,024.
 	MaxDepth int
@@ -88,35 +106,59 @@ func APIOf(path string) string {
 		return Completion
 	case "/":
 		return Root
+	case "/v1/embeddings":
+		return Embeddings
+	case "/pooling":
+		return Pooling
+	case "/classify":
+		return Classify
+	case "/rerank", "/v1/rerank", "/v2/rerank":
+		return Rerank
+	case "/score", "/v1/score":
+		return Score
+	case "/v1/audio/transcriptions", "/v1/audio/translations":
+		return Transcription
+	case "/v1/images/generations", "/v1/images/edits":
+		return Image
 	}
 	return ""
 }
 
-// StreamsSSE reports whether a streamed answer in the dialect is made of
-// server-sent events. Ollama's own are lines of JSON; of "" nothing is known.
-func StreamsSSE(api string) bool {
-	return api != "" && api != OllamaChat && api != OllamaGenerate
+// Encodes reports whether nothing is generated for a request in the dialect.
+func Encodes(api string) bool {
+	switch api {
+	case Embeddings, Pooling, Classify, Rerank, Score:
+		return true
+	}
+	return false
 }
 
-// readsPrompt reports whether bodies in the dialect are understood.
-func readsPrompt(api string) bool { return api == Chat || api == Completions }
+// StreamsSSE reports whether a streamed answer in the dialect is made of
+// server-sent events. Ollama's own are lines of JSON, what encodes has none, and
+// of "" nothing is known.
+func StreamsSSE(api string) bool {
+	return api != "" && api != OllamaChat && api != OllamaGenerate && !Encodes(api)
+}
+
+// takesForms reports whether a body in the dialect need not be JSON.
+func takesForms(api string) bool { return api == Transcription || api == Image }
 
 // Read reads a body in the dialect that [APIOf] named. It neither keeps nor
 // changes the body, never panics, and gives equal answers for equal input.
 //
 // A body that is no JSON object, is broken, has something behind its end, or
-// comes in a dialect whose prompt is not read is opaque: Features then hold API,
-// Opaque, a Key made of the first 4 KiB and InputTokens guessed from the size. A
-// whole object in a dialect that has a name fills Model, Stream and
-// MaxOutputTokens besides; where it says nothing, and where the body is broken,
-// Stream is what the dialect does by itself. A value of the wrong type is not
-// opaque; it counts as absent, since the engine answers for it: a "model" that
-// is no string gives Model "".
+// comes in a dialect that is not read is opaque: Features then hold API, Opaque,
+// Encodes, a Key made of the first 4 KiB and InputTokens guessed from the size.
+// Stream is then what the dialect does by itself. The same guesses are made for
+// a whole body without a prompt in it. A value of the wrong type is not opaque;
+// it counts as absent, since the engine answers for it: a "model" that is no
+// string gives Model "".
 //
-// The error is nil or a *[Refusal]. What is refused: an interpreted field that
-// appears twice however spelled (in unread dialects too), a "model" in another letter case, a steering
-// field that is not allowed, nesting over MaxDepth, and UTF-16 or UTF-32. A
-// refusal takes precedence over opacity for all that stands before the break.
+// The error is nil or a *[Refusal]. What is refused, in every dialect: an
+// interpreted field that appears twice however spelled, a "model" in another
+// letter case, a steering field that is not allowed, nesting over MaxDepth, and
+// UTF-16 or UTF-32. A refusal takes precedence over opacity for all that stands
+// before the break.
 func Read(api string, body []byte, o *Options) (llmlb.Features, error) {
 	if o == nil {
 		o = new(Options)
@@ -126,48 +168,98 @@ func Read(api string, body []byte, o *Options) (llmlb.Features, error) {
 	if refusal != nil {
 		return llmlb.Features{}, refusal
 	}
-	if !whole || !readsPrompt(api) {
-		f := opaque(api, body, o)
-		r.native(&f, whole)
-		f.Broken = api != "" && !whole
-		return f, nil
+	if !whole || api == "" || takesForms(api) {
+		return r.opaque(api, whole, o), nil
 	}
 
-	f := llmlb.Features{API: api}
-	r.simple(&f)
-
+	f := llmlb.Features{
+		API: api, Model: modelName(r.b, r.at[fieldModel]), Encodes: Encodes(api),
+		Stream: r.streams(api), StreamUsage: r.streamUsage(),
+	}
 	var c canon
-	c.start(o, r.promptLength(api))
+	c.start(o, r.promptLength())
+	c.sampleFor(o, f.Model)
 	r.seed(&c, f.Model, o.Session)
-	sequences := 1
-	if api == Chat {
-		r.chat(&c)
-	} else {
-		_, sequences = r.completions(&c)
-	}
+	sequences := r.prompt(api, &c)
+	named := !c.keyOpen && c.bytes() == 0
 	c.closeKey()
 
-	f.MaxOutputTokens = product(f.MaxOutputTokens, sequences)
+	f.MaxOutputTokens = product(r.limit(api), sequences)
 	f.InputTokens = max(1, c.ids+textTokens(c.bytes()-4*c.ids))
-	f.PromptBytes, f.TokenIDs = c.bytes(), c.ids
+	f.PromptBytes, f.TokenIDs, f.Ratio = c.bytes(), c.ids, c.ratio()
 	if len(c.blocks) > 0 {
 		f.Blocks = c.blocks
 	}
 	f.Key = c.key
+	if f.PromptBytes == 0 {
+		// Whatever the engine makes of it, it is in there somewhere.
+		f.InputTokens = max(1, textTokens(len(body)))
+		if !named {
+			f.Key = headKey(body, o)
+		}
+	}
 	return f, nil
 }
 
-func opaque(api string, body []byte, o *Options) llmlb.Features {
+// prompt writes the canonical prompt of a body in the dialect and tells how many
+// answers there will be at least: one for each of its prompts.
+func (r *reading) prompt(api string, c *canon) (sequences int) {
+	sequences = 1
+	switch api {
+	case Chat:
+		r.chat(c)
+	case Completions, Completion:
+		_, sequences = r.completions(c)
+	case Responses:
+		r.responses(c)
+	case Messages:
+		r.messages(c)
+	case OllamaChat:
+		r.ollamaChat(c)
+	case OllamaGenerate:
+		r.ollamaGenerate(c)
+	case Generate, GenerateStream, Root:
+		sequences = r.generate(c)
+	case Embeddings, Pooling, Classify:
+		r.embeddings(c)
+	case Rerank, Score:
+		r.rank(c)
+	}
+	return sequences
+}
+
+// formRatio is how many bytes of a form stand for a token. Sound has 50 tokens a
+// second where it is recognized; that is 320 bytes each as common files compress
+// it, 640 as they do not.
+const formRatio = 512
+
+// opaque are the features of a body that is not read.
+func (r *reading) opaque(api string, whole bool, o *Options) llmlb.Features {
+	f := llmlb.Features{
+		API: api, Opaque: true, Encodes: Encodes(api),
+		InputTokens: max(1, textTokens(len(r.b))), Key: headKey(r.b, o),
+	}
+	switch {
+	case api == "":
+	case whole:
+		f.Model, f.Stream = modelName(r.b, r.at[fieldModel]), r.streams(api)
+	case takesForms(api):
+		f.InputTokens = max(1, len(r.b)/formRatio)
+	default:
+		f.Broken = true
+		r.at[fieldStream] = span{} // what stood before the break is not to be relied on
+		f.Stream = r.streams(api)
+	}
+	return f
+}
+
+// headKey is the conversation key of a body without a prompt that we can see.
+func headKey(body []byte, o *Options) uint64 {
 	head := body[:min(len(body), keyBytes)]
 	if o.Session != "" {
 		head = []byte(o.Session)
 	}
-	return llmlb.Features{
-		API:         api,
-		Opaque:      true,
-		InputTokens: max(1, textTokens(len(body))),
-		Key:         xxh3.HashSeed(head, o.AffinityKey),
-	}
+	return xxh3.HashSeed(head, o.AffinityKey)
 }
 
 func textTokens(bytes int) int {

@@ -56,6 +56,35 @@ func BenchmarkRead(b *testing.B) {
 	}
 }
 
+// BenchmarkReadDialects reads long bodies of the other dialects: they may cost no
+// more than a chat does for its size.
+func BenchmarkReadDialects(b *testing.B) {
+	words := strings.Repeat(`The queue holds calls until \"an endpoint\" can use them.\n`, 1<<6)
+	items := func(item string) string { return strings.TrimSuffix(strings.Repeat(item+",", 100), ",") }
+	for _, c := range []struct{ api, body string }{
+		{Responses, input(items(`{"type":"message","role":"user","content":[{"type":"input_text","text":"` + words + `"}]}`))},
+		{Messages, anthropic(items(`{"role":"user","content":[{"type":"text","text":"` + words + `","cache_control":{"type":"ephemeral"}}]}`))},
+		{OllamaChat, `{"messages":[` + items(`{"role":"user","content":"`+words+`"}`) + `]}`},
+		{OllamaGenerate, `{"prompt":"` + strings.Repeat(words, 100) + `"}`},
+		{Generate, `{"text":[` + items(`"`+words+`"`) + `],"sampling_params":{"max_new_tokens":9}}`},
+		{Completion, `{"prompt":[` + items(`"`+words+`"`) + `]}`},
+		{Embeddings, `{"input":[` + items(`"`+words+`"`) + `]}`},
+		{Rerank, `{"query":"q","documents":[` + items(`{"text":"`+words+`"}`) + `]}`},
+		{Score, `{"text_1":"q","text_2":[` + items(`"`+words+`"`) + `]}`},
+	} {
+		body := []byte(c.body)
+		b.Run(c.api, func(b *testing.B) {
+			b.SetBytes(int64(len(body)))
+			b.ReportAllocs()
+			for b.Loop() {
+				if f, err := Read(c.api, body, nil); err != nil || f.PromptBytes < len(words)*100 {
+					b.Fatal(f.PromptBytes, err)
+				}
+			}
+		})
+	}
+}
+
 func BenchmarkReadTokenIDs(b *testing.B) {
 	body := []byte(`{"model":"m","prompt":[` + strings.Repeat("12345,", 65000) + `1]}`)
 	b.SetBytes(int64(len(body)))
@@ -71,20 +100,28 @@ func BenchmarkReadTokenIDs(b *testing.B) {
 // must stay within one order of magnitude of an honest body's and not grow with
 // the size.
 func BenchmarkReadHostile(b *testing.B) {
-	for _, c := range []struct{ name, head, piece, tail string }{
-		{"brackets", `{"a":[`, `[],`, `0]}`},
-		{"short messages", `{"messages":[`, `{},`, `{}]}`},
-		{"pictures", `{"messages":[{"role":"user","content":[`, `{},`, `{}]}]}`},
-		{"quotes", `{"messages":[{"role":"user","content":"`, `\"`, `"}]}`},
-		{"backslashes", `{"messages":[{"role":"user","content":"`, `\\`, `"}]}`},
-		{"keys", `{`, `"MAX":0,`, `"b":0}`},
+	for _, c := range []struct{ api, name, head, piece, tail string }{
+		{Chat, "brackets", `{"a":[`, `[],`, `0]}`},
+		{Chat, "short messages", `{"messages":[`, `{},`, `{}]}`},
+		{Chat, "pictures", `{"messages":[{"role":"user","content":[`, `{},`, `{}]}]}`},
+		{Chat, "quotes", `{"messages":[{"role":"user","content":"`, `\"`, `"}]}`},
+		{Chat, "backslashes", `{"messages":[{"role":"user","content":"`, `\\`, `"}]}`},
+		{Chat, "keys", `{`, `"MAX":0,`, `"b":0}`},
+		{Responses, "short items", `{"input":[`, `{},`, `{}]}`},
+		{Messages, "short blocks", `{"messages":[{"role":"user","content":[`, `{},`, `{}]}]}`},
+		{Messages, "blocks in blocks", `{"messages":[{"content":[{"content":[`, `{},`, `{}]}]}]}`},
+		{Messages, "short tools", `{"tools":[`, `{},`, `{}]}`},
+		{Messages, "a tool's members", `{"tools":[{`, `"":0,`, `"a":0}]}`},
+		{OllamaChat, "odd names", `{"messages":[{`, `"A":0,`, `"b":0}]}`},
+		{Generate, "lists of pictures", `{"image_data":[`, `[],`, `[]]}`},
+		{Rerank, "short documents", `{"documents":[`, `{},`, `{}]}`},
 	} {
 		for _, size := range []int{1 << 20, 8 << 20} {
 			body := []byte(c.head + strings.Repeat(c.piece, size/len(c.piece)) + c.tail)
-			b.Run(fmt.Sprintf("%s/%dMB", c.name, size>>20), func(b *testing.B) {
+			b.Run(fmt.Sprintf("%s, %s/%dMB", c.api, c.name, size>>20), func(b *testing.B) {
 				b.SetBytes(int64(len(body)))
 				for b.Loop() {
-					if f, err := Read(Chat, body, nil); err != nil || f.Opaque {
+					if f, err := Read(c.api, body, nil); err != nil || f.Opaque {
 						b.Fatal(f.Opaque, err)
 					}
 				}
@@ -106,5 +143,20 @@ func TestReadAllocates(t *testing.T) {
 	body := []byte(`{"model":"m","mod\u0065ls":1,"Stream":true,"prompt":[1,2,3],"max_tokens":7}`)
 	if n := testing.AllocsPerRun(20, func() { _, _ = Read(Completions, body, o) }); n > 1 {
 		t.Errorf("short completion: %v allocations; want at most 1, for the model's name", n)
+	}
+}
+
+// Nor may any other dialect allocate more than its name and its blocks. Pictures
+// are far longer than they look, so the room for blocks grows where they are most
+// of a body.
+func TestReadDialectsAllocate(t *testing.T) {
+	for _, c := range dialectBodies {
+		body, most := []byte(c.body), 2.0
+		if understood(t, c.api, c.body).PromptBytes > len(body) {
+			most = 4
+		}
+		if n := testing.AllocsPerRun(20, func() { _, _ = Read(c.api, body, nil) }); n > most {
+			t.Errorf("%s/%s: %v allocations; want at most %v", c.api, c.name, n, most)
+		}
 	}
 }

@@ -26,6 +26,8 @@ type canon struct {
 	done  int                       // bytes in full blocks
 	ids   int                       // token ids written
 	media int                       // pictures and sounds written
+
+	sample *sample // of the text, nil when nobody needs it
 }
 
 // start readies the hasher for a prompt of about the given length.
@@ -42,8 +44,16 @@ func (c *canon) start(o *Options, length int) {
 // bytes returns the length of what was written.
 func (c *canon) bytes() int { return c.done + c.n }
 
-// write appends text. Long text is hashed where it lies.
+// write appends text.
 func (c *canon) write(p []byte) {
+	if c.sample != nil {
+		c.sample.write(p)
+	}
+	c.hash(p)
+}
+
+// hash appends what may be no text. What is long is hashed where it lies.
+func (c *canon) hash(p []byte) {
 	for c.n+len(p) >= c.size {
 		if c.n == 0 {
 			full := p[:c.size]
@@ -134,7 +144,7 @@ func (c *canon) piece(tag byte, b []byte, v span) {
 
 func (c *canon) mark(tag byte) {
 	m := [2]byte{'"', tag}
-	c.write(m[:])
+	c.hash(m[:])
 }
 
 // fold mixes into both chains what must tell prompts apart but takes no bytes.
@@ -179,7 +189,7 @@ func (c *canon) picture(data []byte) {
 	if c.media++; c.media > manyMedia {
 		fill = fill[:mediaCrumb]
 	}
-	c.write(fill)
+	c.hash(fill)
 }
 
 // id writes one token id.

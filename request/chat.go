@@ -25,7 +25,7 @@ func (r *reading) chat(c *canon) {
 		c.piece(p.tag, r.b, r.at[p.f])
 	}
 	v := r.at[fieldMessages]
-	if v.absent() || r.b[v.lo] != '[' {
+	if !isList(r.b, v) {
 		c.piece(tagContent, r.b, v)
 		return
 	}
@@ -42,10 +42,9 @@ func (r *reading) chat(c *canon) {
 	}
 }
 
-// message writes the message at i: who speaks, then what, in the order in which
-// templates render it. It returns where the message ends.
+// message writes the message at i and returns where it ends.
 func (r *reading) message(c *canon, i int) int {
-	var role, name, callID, tools, reasoning, content, calls, call, refusal, audio span
+	var m message
 	w := r.into(i)
 	for {
 		key, value, ok := w.member()
@@ -54,97 +53,29 @@ func (r *reading) message(c *canon, i int) int {
 		}
 		switch string(key) {
 		case "role":
-			role = value
+			m.role = value
 		case "name":
-			name = value
+			m.name = value
 		case "tool_call_id":
-			callID = value
+			m.callID = value
 		case "tools":
-			tools = value
+			m.tools = value
 		case "reasoning_content", "reasoning":
 			if !value.absent() {
-				reasoning = value
+				m.reasoning = value
 			}
 		case "content":
-			content = value
+			m.content = value
 		case "tool_calls":
-			calls = value
+			m.calls = value
 		case "function_call":
-			call = value
+			m.call = value
 		case "refusal":
-			refusal = value
+			m.refusal = value
 		case "audio":
-			audio = value
+			m.audio = value
 		}
 	}
-	if role.absent() {
-		c.mark(tagRole) // messages stay apart without it
-	}
-	c.piece(tagRole, r.b, role)
-	c.piece(tagName, r.b, name)
-	c.piece(tagCallID, r.b, callID)
-	c.piece(tagTools, r.b, tools)
-	c.piece(tagThought, r.b, reasoning)
-	if !content.absent() && r.b[content.lo] == '[' {
-		r.parts(c, content)
-	} else {
-		c.piece(tagContent, r.b, content)
-	}
-	c.piece(tagCalls, r.b, calls)
-	c.piece(tagCall, r.b, call)
-	c.piece(tagRefusal, r.b, refusal)
-	c.piece(tagAudio, r.b, audio)
-
-	if isString(r.b, role) && string(inner(r.b, role)) == "user" {
-		c.closeKey()
-	}
-	return w.at
-}
-
-// parts writes a content that is an array. A single text part gives the same
-// bytes as a plain string, since templates render the two alike.
-func (r *reading) parts(c *canon, v span) {
-	for w := r.into(v.lo); ; {
-		at, ok := w.next()
-		if !ok {
-			return
-		}
-		if r.b[at] == '{' {
-			w.at = r.part(c, at)
-		} else {
-			c.piece(tagContent, r.b, w.value(at))
-		}
-	}
-}
-
-// part writes the part at i: its text where it has any, else a picture. Types
-// are not asked for, because engines keep adding to them and some infer them.
-// It returns where the part ends.
-func (r *reading) part(c *canon, i int) int {
-	var text span
-	tag := byte(tagContent)
-	w := r.into(i)
-	for {
-		key, value, ok := w.member()
-		if !ok {
-			break
-		}
-		if !isString(r.b, value) {
-			continue
-		}
-		switch string(key) {
-		case "text":
-			text, tag = value, tagContent
-		case "refusal":
-			text, tag = value, tagRefusal
-		case "thinking":
-			text, tag = value, tagThought
-		}
-	}
-	if text.absent() {
-		c.picture(r.b[i:w.at])
-	} else {
-		c.piece(tag, r.b, text)
-	}
+	r.say(c, &m)
 	return w.at
 }

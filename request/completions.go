@@ -24,19 +24,8 @@ func (r *reading) completions(c *canon) (kind promptKind, sequences int) {
 		c.fold(foldSpecial, v.in(r.b))
 	}
 
-	v := r.at[fieldPrompt]
-	kind, sequences = noPrompt, 1
-	switch {
-	case v.absent():
-	case r.b[v.lo] == '"':
-		kind = textPrompt
-		c.piece(tagText, r.b, v)
-	case r.b[v.lo] == '[':
-		kind, sequences = r.prompts(c, v)
-	default:
-		kind = otherPrompt
-		c.piece(tagText, r.b, v)
-	}
+	r.pictures(c, r.at[fieldImageData])
+	kind, sequences = r.texts(c, tagText, r.at[fieldPrompt])
 	if v := r.at[fieldPromptEmbeds]; !v.absent() {
 		c.picture(v.in(r.b))
 	}
@@ -44,12 +33,32 @@ func (r *reading) completions(c *canon) (kind promptKind, sequences int) {
 	return kind, sequences
 }
 
+// texts writes what may be one text or several, or token ids, or pictures.
+func (r *reading) texts(c *canon, tag byte, v span) (kind promptKind, sequences int) {
+	switch {
+	case v.absent():
+		return noPrompt, 1
+	case r.b[v.lo] == '[':
+		return r.prompts(c, tag, v)
+	case r.b[v.lo] == '"':
+		kind = textPrompt
+		c.piece(tag, r.b, v)
+	case r.b[v.lo] == '{':
+		kind = otherPrompt
+		r.promptObject(c, tag, v)
+	default:
+		kind = otherPrompt
+		c.piece(tag, r.b, v)
+	}
+	return kind, 1
+}
+
 // prompts writes an array of prompts, or the one prompt that an array of token
 // ids is. A plain list of ids and a list of one such list are the same prompt.
-func (r *reading) prompts(c *canon, v span) (kind promptKind, sequences int) {
+func (r *reading) prompts(c *canon, tag byte, v span) (kind promptKind, sequences int) {
 	texts, ids, lists, others := 0, 0, 0, 0
 	allIDs := true // the lists hold nothing else
-	p := promptWriter{r: r, c: c}
+	p := promptWriter{r: r, c: c, tag: tag}
 	for w := r.into(v.lo); ; {
 		at, ok := w.next()
 		if !ok {
@@ -103,6 +112,7 @@ func (r *reading) prompts(c *canon, v span) (kind promptKind, sequences int) {
 type promptWriter struct {
 	r   *reading
 	c   *canon
+	tag byte // of texts
 	ids bool // the element before was a token id
 }
 
@@ -125,36 +135,40 @@ func (p *promptWriter) element(w *walk, i int) bool {
 		v, w.at = tokenID(b, i)
 		p.c.id(v)
 	case b[i] == '{':
-		p.r.promptObject(p.c, w.value(i))
+		p.r.promptObject(p.c, p.tag, w.value(i))
 	default:
-		p.c.piece(tagText, b, w.value(i))
+		p.c.piece(p.tag, b, w.value(i))
 	}
 	return id
 }
 
-// promptObject writes llama.cpp's form of a prompt with pictures.
-func (r *reading) promptObject(c *canon, v span) {
-	var text, data span
+// promptObject writes a prompt that is an object: llama.cpp's with pictures, a
+// document to rank, a message's part or several.
+func (r *reading) promptObject(c *canon, tag byte, v span) {
+	var text, data, parts span
 	for w := r.into(v.lo); ; {
 		key, value, ok := w.member()
 		if !ok {
 			break
 		}
 		switch string(key) {
-		case "prompt_string":
+		case "prompt_string", "text":
 			text = value
-		case "multimodal_data":
+		case "multimodal_data", "image", "image_url", "video_url", "input_audio":
 			data = value
+		case "content":
+			parts = value
 		}
 	}
-	if text.absent() && data.absent() {
-		c.piece(tagText, r.b, v)
+	if text.absent() && data.absent() && parts.absent() {
+		c.piece(tag, r.b, v)
 		return
 	}
 	if !data.absent() {
 		c.picture(data.in(r.b))
 	}
-	c.piece(tagText, r.b, text)
+	r.content(c, parts)
+	c.piece(tag, r.b, text)
 }
 
 // tokenID reads the token id at i and tells where it ends. A number that is no

@@ -22,7 +22,7 @@ func idList(from, n int) string {
 }
 
 // Every shape in which engines take a prompt is read, and token ids are counted
-// exactly.
+// exactly. Without a prompt the size of the body counts.
 func TestPromptShapes(t *testing.T) {
 	for _, c := range []struct {
 		name, body            string
@@ -34,9 +34,9 @@ func TestPromptShapes(t *testing.T) {
 		{"strings", prompt(`["ab","cd"]`), textPrompts, 8, 2, 14},
 		{"ids", prompt(`[1,2,3,4]`), idPrompt, 16, 4, 7},
 		{"lists of ids", prompt(`[[1,2],[3,4]]`), idPrompts, 16, 4, 14},
-		{"empty", prompt(`[]`), noPrompt, 0, 1, 7},
-		{"list of nothing", prompt(`[[]]`), idPrompts, 0, 1, 7},
-		{"null", prompt(`null`), noPrompt, 0, 1, 7},
+		{"empty", prompt(`[]`), noPrompt, 0, 10, 7},
+		{"list of nothing", prompt(`[[]]`), idPrompts, 0, 11, 7},
+		{"null", prompt(`null`), noPrompt, 0, 11, 7},
 		{"number", prompt(`5`), otherPrompt, 3, 1, 7},
 		{"object", prompt(`{"a":[]}`), otherPrompt, 10, 3, 7},
 		{"ids and text", prompt(`[12,"abcd",13]`), mixedPrompt, 14, 4, 7},

@@ -40,6 +40,11 @@
 // hash by its data. Model, adapter and salt seed the hash and take no bytes.
 // Token ids take four bytes each, without marks between them.
 //
+// Each other dialect has its own order, in a file of its own, and the same
+// pieces: what all conversations of a client begin with comes first, then turn
+// after turn. What a client may change without changing the prompt, such as
+// Anthropic's cache markers, is left out.
+//
 // Nothing in it depends on what comes later, so a conversation that grows keeps
 // its blocks and only adds to them.
 package request

@@ -3,8 +3,7 @@ package request
 // field is a top-level body field that we interpret.
 type field uint8
 
-// The order matters twice: steering fields come last, and all of them fit in a
-// 64-bit set.
+// The order matters: steering fields come last.
 const (
 	fieldNone field = iota
 	fieldModel
@@ -30,6 +29,37 @@ const (
 	fieldExtraKey
 	fieldLoRA
 	fieldPromptCacheKey
+	fieldInput
+	fieldInstructions
+	fieldPreviousResponseID
+	fieldConversation
+	fieldMaxOutputTokens
+	fieldReasoning
+	fieldSystem
+	fieldTemplate
+	fieldImages
+	fieldContext
+	fieldOptions
+	fieldInputs
+	fieldParameters
+	fieldText
+	fieldInputIDs
+	fieldInputEmbeds
+	fieldImageData
+	fieldVideoData
+	fieldAudioData
+	fieldSamplingParams
+	fieldNPredict
+	fieldNCmpl
+	fieldQuery
+	fieldQueries
+	fieldTexts
+	fieldItems
+	fieldText1
+	fieldText2
+	fieldData1
+	fieldData2
+	fieldSessionID
 
 	fieldPriority
 	fieldKVTransferParams
@@ -55,51 +85,12 @@ const (
 	firstSteering = fieldPriority
 )
 
-// fieldNames holds each field's proper name.
-var fieldNames = [fieldCount]string{
-	fieldModel:               "model",
-	fieldMessages:            "messages",
-	fieldPrompt:              "prompt",
-	fieldSuffix:              "suffix",
-	fieldPromptEmbeds:        "prompt_embeds",
-	fieldStream:              "stream",
-	fieldStreamOptions:       "stream_options",
-	fieldMaxTokens:           "max_tokens",
-	fieldMaxCompletionTokens: "max_completion_tokens",
-	fieldN:                   "n",
-	fieldBestOf:              "best_of",
-	fieldTools:               "tools",
-	fieldFunctions:           "functions",
-	fieldDocuments:           "documents",
-	fieldChatTemplate:        "chat_template",
-	fieldChatTemplateKwargs:  "chat_template_kwargs",
-	fieldReasoningEffort:     "reasoning_effort",
-	fieldMMProcessorKwargs:   "mm_processor_kwargs",
-	fieldAddSpecialTokens:    "add_special_tokens",
-	fieldCacheSalt:           "cache_salt",
-	fieldExtraKey:            "extra_key",
-	fieldLoRA:                "lora",
-	fieldPromptCacheKey:      "prompt_cache_key",
-	fieldPriority:            "priority",
-	fieldKVTransferParams:    "kv_transfer_params",
-	fieldECTransferParams:    "ec_transfer_params",
-	fieldDisaggregatedParams: "disaggregated_params",
-	fieldMigrationRequest:    "migration_request",
-	fieldWithCache:           "with_cache",
-	fieldPreserveCache:       "preserve_cache",
-	fieldBootstrapHost:       "bootstrap_host",
-	fieldBootstrapPort:       "bootstrap_port",
-	fieldBootstrapRoom:       "bootstrap_room",
-	fieldRID:                 "rid",
-	fieldRequestID:           "request_id",
-	fieldDataParallelRank:    "data_parallel_rank",
-	fieldRoutedDPRank:        "routed_dp_rank",
-	fieldDisaggPrefillDPRank: "disagg_prefill_dp_rank",
-	fieldIDSlot:              "id_slot",
-	fieldSlotID:              "slot_id",
-	fieldLoRAPath:            "lora_path",
-	fieldSessionParams:       "session_params",
-}
+// fieldSet is a set of fields.
+type fieldSet [(fieldCount + 63) / 64]uint64
+
+func (s *fieldSet) has(f field) bool { return s[f/64]&(1<<(f%64)) != 0 }
+
+func (s *fieldSet) add(f field) { s[f/64] |= 1 << (f % 64) }
 
 func (f field) String() string { return fieldNames[f] }
 
@@ -117,98 +108,6 @@ func Fields() []string {
 // [Options.AllowFields] has them; a null value counts as absent.
 func SteeringFields() []string {
 	return append([]string(nil), fieldNames[firstSteering:]...)
-}
-
-// byName finds a field by its exact name. The compiler turns the switch into a
-// search by length and bytes, without a hash or an allocation.
-func byName(name []byte) field {
-	switch string(name) {
-	case "model":
-		return fieldModel
-	case "messages":
-		return fieldMessages
-	case "prompt":
-		return fieldPrompt
-	case "suffix":
-		return fieldSuffix
-	case "prompt_embeds":
-		return fieldPromptEmbeds
-	case "stream":
-		return fieldStream
-	case "stream_options":
-		return fieldStreamOptions
-	case "max_tokens":
-		return fieldMaxTokens
-	case "max_completion_tokens":
-		return fieldMaxCompletionTokens
-	case "n":
-		return fieldN
-	case "best_of":
-		return fieldBestOf
-	case "tools":
-		return fieldTools
-	case "functions":
-		return fieldFunctions
-	case "documents":
-		return fieldDocuments
-	case "chat_template":
-		return fieldChatTemplate
-	case "chat_template_kwargs":
-		return fieldChatTemplateKwargs
-	case "reasoning_effort":
-		return fieldReasoningEffort
-	case "mm_processor_kwargs":
-		return fieldMMProcessorKwargs
-	case "add_special_tokens":
-		return fieldAddSpecialTokens
-	case "cache_salt":
-		return fieldCacheSalt
-	case "extra_key":
-		return fieldExtraKey
-	case "lora":
-		return fieldLoRA
-	case "prompt_cache_key":
-		return fieldPromptCacheKey
-	case "priority":
-		return fieldPriority
-	case "kv_transfer_params":
-		return fieldKVTransferParams
-	case "ec_transfer_params":
-		return fieldECTransferParams
-	case "disaggregated_params":
-		return fieldDisaggregatedParams
-	case "migration_request":
-		return fieldMigrationRequest
-	case "with_cache":
-		return fieldWithCache
-	case "preserve_cache":
-		return fieldPreserveCache
-	case "bootstrap_host":
-		return fieldBootstrapHost
-	case "bootstrap_port":
-		return fieldBootstrapPort
-	case "bootstrap_room":
-		return fieldBootstrapRoom
-	case "rid":
-		return fieldRID
-	case "request_id":
-		return fieldRequestID
-	case "data_parallel_rank":
-		return fieldDataParallelRank
-	case "routed_dp_rank":
-		return fieldRoutedDPRank
-	case "disagg_prefill_dp_rank":
-		return fieldDisaggPrefillDPRank
-	case "id_slot":
-		return fieldIDSlot
-	case "slot_id":
-		return fieldSlotID
-	case "lora_path":
-		return fieldLoRAPath
-	case "session_params":
-		return fieldSessionParams
-	}
-	return fieldNone
 }
 
 // maxName bounds how long an escaped spelling of a field's name can be: six

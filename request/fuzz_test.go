@@ -6,6 +6,7 @@ import (
 	"io"
 	"math"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -36,12 +37,15 @@ func FuzzRead(f *testing.F) {
 	for _, s := range seedBodies {
 		f.Add([]byte(s))
 	}
+	for _, s := range dialectBodies {
+		f.Add([]byte(s.body))
+	}
 	f.Add(chatBody(9000))
 	f.Add([]byte(`{"prompt":[` + strings.Repeat("7,", 2000) + `7],"suffix":"abc"}`))
 	f.Add([]byte(`{"prompt":["abc",` + strings.Repeat("70001,", 1100) + `7]}`))
 	f.Add([]byte(`{"prompt":"` + strings.Repeat("word ", 1500) + `"}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		for _, api := range []string{Chat, Completions} {
+		for _, api := range dialects {
 			before := bytes.Clone(body)
 			got, err := Read(api, body, testOptions)
 			again, errAgain := Read(api, body, testOptions)
@@ -59,41 +63,6 @@ func FuzzRead(f *testing.F) {
 				checkShape(t, got)
 			}
 			compare(t, api, body, got, err)
-		}
-	})
-}
-
-// FuzzReadNative asks that a dialect whose prompt is not read changes nothing
-// about what is refused, where a body goes and what it is thought to cost.
-func FuzzReadNative(f *testing.F) {
-	for _, s := range seedBodies {
-		f.Add([]byte(s))
-	}
-	for _, c := range nativeBodies {
-		f.Add([]byte(c.body))
-	}
-	f.Fuzz(func(t *testing.T, body []byte) {
-		want, wantErr := Read("", body, testOptions)
-		for _, api := range natives {
-			got, err := Read(api, body, testOptions)
-			if !reflect.DeepEqual(err, wantErr) {
-				t.Fatalf("%s: error %v, without a dialect %v", api, err, wantErr)
-			}
-			if err != nil {
-				continue
-			}
-			if got.MaxOutputTokens < 0 || got.MaxOutputTokens > maxCount || len(got.Model) > maxModel {
-				t.Fatalf("%s: out of bounds: %+v", api, got)
-			}
-			whole := bytes.TrimPrefix(body, []byte("\xEF\xBB\xBF"))
-			if got.Broken && jsontext.Value(whole).IsValid() && jsontext.Value(whole).Kind() == '{' {
-				t.Fatalf("%s: broken is %v: %+v", api, got.Broken, got)
-			}
-			want.API, want.Model, want.Stream, want.MaxOutputTokens = api, got.Model, got.Stream, got.MaxOutputTokens
-			want.Broken = got.Broken
-			if !reflect.DeepEqual(got, want) {
-				t.Fatalf("%s\n got %+v\nwant %+v", api, got, want)
-			}
 		}
 	})
 }
@@ -138,18 +107,22 @@ func compare(t *testing.T, api string, body []byte, got llmlb.Features, err erro
 		return
 	}
 	m := object(v)
-	for _, name := range names { // names in another case are not read
-		if foldName(name) != name {
-			delete(m, name)
+	for _, name := range names { // names in another case are Ollama's alone
+		folded := foldName(name)
+		if folded == name {
+			continue
 		}
+		if strings.HasPrefix(api, "ollama") && slices.Contains(Fields(), folded) {
+			m[folded] = m[name]
+		}
+		delete(m, name)
 	}
-	s, sequences, limit := script{}, 1, 0
-	var kind promptKind
+	s := script{}
 	var want llmlb.Features
-	want.API = api
+	want.API, want.Encodes = api, Encodes(api)
 	want.Model, _ = text(m["model"])
 	want.Model = want.Model[:min(len(want.Model), maxModel)]
-	want.Stream = plainTruth(m["stream"])
+	want.Stream = plainStream(api, m["stream"])
 	want.StreamUsage = plainTruth(object(m["stream_options"])["include_usage"])
 
 	s.fold(foldModel, []byte(want.Model))
@@ -161,32 +134,26 @@ func compare(t *testing.T, api string, body []byte, got llmlb.Features, err erro
 			s.fold(c.tag, m[c.name])
 		}
 	}
-	if api == Chat {
-		s.chat(m)
-	} else {
-		limit = keyBytes
-		kind, sequences = s.completions(m)
-	}
+	kind, sequences, limit := s.prompt(api, m)
 	want.PromptBytes, want.TokenIDs = len(s.text), s.ids
 	want.InputTokens = max(1, s.ids+(len(s.text)-4*s.ids+3)/4)
 	want.Blocks, _ = s.hash(testOptions.Seed, len(s.text), len(s.folds))
 	want.Key = s.key(testOptions.AffinityKey, limit)
-	if key, _ := text(m["prompt_cache_key"]); key != "" {
+	if len(s.text) == 0 {
+		want.InputTokens = max(1, (len(body)+3)/4)
+		want.Key = headKey(body, testOptions)
+	}
+	if named(api, m) {
 		want.Key = got.Key
 	}
-	tokens := plainCount(m["max_completion_tokens"])
-	if tokens == 0 {
-		tokens = plainCount(m["max_tokens"])
-	}
-	tokens *= max(1, plainCount(m["n"]), plainCount(m["best_of"]))
-	want.MaxOutputTokens = int(min(tokens*float64(sequences), maxCount))
+	want.MaxOutputTokens = int(min(min(limitOf(api, m), maxCount)*float64(sequences), maxCount))
 	if hasReasoningContent(m) {
 		return // the reference knows one of the two names
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Fatalf("%s\n got %+v\nwant %+v", api, got, want)
 	}
-	if api == Completions {
+	if api == Completions || api == Completion {
 		var r reading
 		if _, refusal := r.top(api, body, testOptions); refusal != nil {
 			t.Fatal(refusal)
@@ -289,6 +256,27 @@ func steerValueGiven(body []byte, name string) bool {
 	return false
 }
 
+func plainStream(api string, v jsontext.Value) bool {
+	switch {
+	case api == GenerateStream:
+		return true
+	case strings.HasPrefix(api, "ollama") && !given(v):
+		return true
+	}
+	return plainTruth(v) && !Encodes(api)
+}
+
+// named reports whether the body names its conversation.
+func named(api string, m map[string]jsontext.Value) bool {
+	for _, name := range []string{"prompt_cache_key", "session_id"} {
+		if key, _ := text(m[name]); key != "" {
+			return true
+		}
+	}
+	state := func(v jsontext.Value) bool { return given(v) && len(v) > 2 }
+	return api == Responses && (state(m["conversation"]) || state(m["previous_response_id"]))
+}
+
 func plainTruth(v jsontext.Value) bool {
 	if !given(v) {
 		return false
@@ -351,6 +339,31 @@ func FuzzGrowingConversation(f *testing.F) {
 				t.Fatalf("turn %d moved home", n)
 			}
 			shorter = longer
+		}
+	})
+}
+
+// FuzzGrowingDialects does so in each dialect that has conversations, with any text
+// in every place.
+func FuzzGrowingDialects(f *testing.F) {
+	f.Add("You are helpful.", "Hi!", strings.Repeat("long answer ", 900), "Bye.")
+	f.Add("", strings.Repeat("a", 255), "\xFF\"\\", "")
+	f.Fuzz(func(t *testing.T, system, user, one, two string) {
+		within := func(s string) string {
+			s = quoted(s)
+			return s[1 : len(s)-1]
+		}
+		for _, c := range conversations {
+			more := ""
+			shorter := understood(t, c.api, c.body(within(system), within(user), more))
+			for _, text := range []string{one, two} {
+				more += c.turn(within(text))
+				longer := understood(t, c.api, c.body(within(system), within(user), more))
+				if !isPrefix(shorter.Blocks, longer.Blocks) || longer.Key != shorter.Key {
+					t.Fatalf("%s: a turn lost blocks or moved home", c.api)
+				}
+				shorter = longer
+			}
 		}
 	})
 }

@@ -147,12 +147,7 @@ func (s *script) chat(m map[string]jsontext.Value) {
 		s.member('i', msg["tool_call_id"])
 		s.member('o', msg["tools"])
 		s.member('h', msg["reasoning"])
-		if !given(msg["content"]) || msg["content"].Kind() != '[' {
-			s.member('c', msg["content"])
-		}
-		for _, part := range array(msg["content"]) {
-			s.part(part)
-		}
+		s.content(msg["content"])
 		s.member('l', msg["tool_calls"])
 		s.member('k', msg["function_call"])
 		s.member('x', msg["refusal"])
@@ -160,6 +155,15 @@ func (s *script) chat(m map[string]jsontext.Value) {
 		if string(msg["role"]) == `"user"` {
 			s.closeKey()
 		}
+	}
+}
+
+func (s *script) content(v jsontext.Value) {
+	if !given(v) || v.Kind() != '[' {
+		s.member('c', v)
+	}
+	for _, part := range array(v) {
+		s.part(part)
 	}
 }
 
@@ -186,18 +190,31 @@ func (s *script) completions(m map[string]jsontext.Value) (kind promptKind, sequ
 	if given(m["add_special_tokens"]) {
 		s.fold(foldSpecial, m["add_special_tokens"])
 	}
+	s.pictures(m["image_data"])
+	kind, sequences = s.texts('p', m["prompt"])
+	if given(m["prompt_embeds"]) {
+		s.picture(m["prompt_embeds"])
+	}
+	s.member('u', m["suffix"])
+	return kind, sequences
+}
+
+// texts is the plain reading of one text or several, or token ids.
+func (s *script) texts(tag byte, p jsontext.Value) (kind promptKind, sequences int) {
 	kind, sequences = noPrompt, 1
 	kinds := map[jsontext.Kind]int{}
 	inner := map[jsontext.Kind]int{}
-	p := m["prompt"]
 	switch {
 	case !given(p):
 	case p.Kind() == '"':
 		kind = textPrompt
-		s.member('p', p)
+		s.member(tag, p)
+	case p.Kind() == '{':
+		kind = otherPrompt
+		s.promptObject(tag, p)
 	case p.Kind() != '[':
 		kind = otherPrompt
-		s.member('p', p)
+		s.member(tag, p)
 	default:
 		ids := false
 		for _, v := range array(p) {
@@ -213,7 +230,7 @@ func (s *script) completions(m map[string]jsontext.Value) (kind promptKind, sequ
 			}
 			kinds[v.Kind()]++
 			for _, e := range elements {
-				s.promptElement(e, &ids)
+				s.promptElement(tag, e, &ids)
 			}
 		}
 		n := len(array(p))
@@ -233,33 +250,40 @@ func (s *script) completions(m map[string]jsontext.Value) (kind promptKind, sequ
 			kind = mixedPrompt
 		}
 	}
-	if given(m["prompt_embeds"]) {
-		s.picture(m["prompt_embeds"])
-	}
-	s.member('u', m["suffix"])
 	return kind, sequences
 }
 
-func (s *script) promptElement(v jsontext.Value, ids *bool) {
+func (s *script) promptElement(tag byte, v jsontext.Value, ids *bool) {
 	if id := v.Kind() == '0'; id != *ids {
 		*ids = id
 		s.fold(map[bool]byte{true: foldIDs, false: foldText}[id], nil)
 	}
-	m := object(v)
-	switch {
-	case v.Kind() == '0':
+	switch v.Kind() {
+	case '0':
 		id := uint32(xxh3.Hash(v))
 		if n := uint32(0); len(v) <= 9 && json.Unmarshal(v, &n) == nil {
 			id = n
 		}
 		s.ids++
 		s.text = binary.LittleEndian.AppendUint32(s.text, id)
-	case given(m["prompt_string"]) || given(m["multimodal_data"]):
-		if given(m["multimodal_data"]) {
-			s.picture(m["multimodal_data"])
-		}
-		s.member('p', m["prompt_string"])
+	case '{':
+		s.promptObject(tag, v)
 	default:
-		s.element('p', v)
+		s.element(tag, v)
 	}
+}
+
+func (s *script) promptObject(tag byte, v jsontext.Value) {
+	words := last(v, "prompt_string", "text")
+	data := last(v, "multimodal_data", "image", "image_url", "video_url", "input_audio")
+	parts := last(v, "content")
+	if !given(words) && !given(data) && !given(parts) {
+		s.element(tag, v)
+		return
+	}
+	if given(data) {
+		s.picture(data)
+	}
+	s.content(parts)
+	s.member(tag, words)
 }

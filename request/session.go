@@ -14,6 +14,8 @@ var sessionHeaders = []string{
 	"X-Grok-Conv-Id",
 	"X-Litellm-Session-Id",
 	"X-Bf-Session-Id",
+	"X-Merge-Thread-Id",
+	"X-Olla-Session-Id",
 	"X-Smg-Routing-Key",
 	"Session-Id",
 	"Session_id",

@@ -46,6 +46,11 @@ func TestSessionOf(t *testing.T) {
 	if got := SessionOf(h); got != "codex" {
 		t.Errorf("session_id: %q", got)
 	}
+	for _, name := range sessionHeaders { // or the lookup would miss them
+		if http.CanonicalHeaderKey(name) != name {
+			t.Errorf("%s is not spelled as headers are kept", name)
+		}
+	}
 	h.Set("X-Session-Id", strings.Repeat("x", 5000))
 	if got := SessionOf(h); got != strings.Repeat("x", maxSession) {
 		t.Errorf("X-Session-Id: %d bytes", len(got))

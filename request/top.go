@@ -1,16 +1,11 @@
 package request
 
-import (
-	"bytes"
-
-	"github.com/caddy-llmlb/caddy-llmlb/llmlb"
-)
+import "bytes"
 
 // reading is one body, and where its interpreted fields are.
 type reading struct {
 	scanner
-	at    [fieldCount]span
-	limit span // of a dialect whose prompt is not read: see limitIn
+	at [fieldCount]span
 }
 
 // top is the first pass. It tells whether the body is a whole object, or why it
@@ -41,7 +36,8 @@ func (r *reading) top(api string, body []byte, o *Options) (whole bool, _ *Refus
 		return false, deep(fieldNone, st)
 	}
 
-	var seen uint64
+	anyCase := api == OllamaChat || api == OllamaGenerate // Go reads them so
+	var seen fieldSet
 	i = skipSpace(body, i+1)
 	if i < len(body) && body[i] == '}' {
 		return skipSpace(body, i+1) == len(body), nil
@@ -53,24 +49,20 @@ func (r *reading) top(api string, body []byte, o *Options) (whole bool, _ *Refus
 			return false, nil
 		}
 		i = skipSpace(body, i)
-		name := body[key+1 : stringEnd(body, key+1)]
-		f, exact := lookup(name)
+		f, exact := lookup(body[key+1 : stringEnd(body, key+1)])
 		if f != fieldNone {
 			null := i >= len(body) || body[i] == 'n'
-			if refusal := o.judge(f, exact, null, seen); refusal != nil {
+			if refusal := o.judge(f, exact, null, &seen); refusal != nil {
 				return false, refusal
 			}
-			seen |= 1 << f
+			seen.add(f)
 		}
 		end, st := r.value(i, 1)
 		if st != scanned {
 			return false, deep(f, st)
 		}
-		if f != fieldNone && exact && body[i] != 'n' {
+		if f != fieldNone && (exact || anyCase) && body[i] != 'n' {
 			r.at[f] = span{i, end}
-		}
-		if f == fieldNone && limitIn(api, name) {
-			r.limit = span{i, end}
 		}
 		i = skipSpace(body, end)
 		if i >= len(body) {
@@ -89,9 +81,9 @@ func (r *reading) top(api string, body []byte, o *Options) (whole bool, _ *Refus
 
 // judge refuses a field for its name alone, before its value is read, so that a
 // break in the value hides nothing from an engine that reads past it.
-func (o *Options) judge(f field, exact, null bool, seen uint64) *Refusal {
+func (o *Options) judge(f field, exact, null bool, seen *fieldSet) *Refusal {
 	switch {
-	case seen&(1<<f) != 0:
+	case seen.has(f):
 		return twice(f)
 	case f == fieldModel && !exact:
 		// Alone it is a model to some engines and none to others.
@@ -120,20 +112,6 @@ func wide(body []byte) bool {
 		body[0] == 0xFF && body[1] == 0xFE || body[0] == 0xFE && body[1] == 0xFF
 }
 
-// simple reads the fields that are no part of the prompt.
-func (r *reading) simple(f *llmlb.Features) {
-	f.Model = modelName(r.b, r.at[fieldModel])
-	f.Stream = truth(r.b, r.at[fieldStream])
-	f.StreamUsage = r.streamUsage()
-
-	limit := count(r.b, r.at[fieldMaxCompletionTokens])
-	if limit == 0 {
-		limit = count(r.b, r.at[fieldMaxTokens])
-	}
-	choices := max(1, count(r.b, r.at[fieldN]), count(r.b, r.at[fieldBestOf]))
-	f.MaxOutputTokens = product(limit, choices)
-}
-
 func (r *reading) streamUsage() (asked bool) {
 	v := r.at[fieldStreamOptions]
 	if v.absent() || r.b[v.lo] != '{' {
@@ -147,46 +125,5 @@ func (r *reading) streamUsage() (asked bool) {
 		if string(key) == "include_usage" {
 			asked = truth(r.b, value)
 		}
-	}
-}
-
-// promptLength guesses the canonical prompt's length from the fields that take
-// most of it.
-func (r *reading) promptLength(api string) (n int) {
-	long := [...]field{fieldMessages, fieldTools, fieldFunctions, fieldDocuments}
-	if api == Completions {
-		long = [...]field{fieldPrompt, fieldSuffix, fieldNone, fieldNone}
-	}
-	for _, f := range long {
-		n += r.at[f].hi - r.at[f].lo
-	}
-	return n
-}
-
-// seed puts in front of the prompt what keeps caches apart: model, adapter and
-// salt. A prompt_cache_key, or else the session, becomes the whole conversation
-// key.
-func (r *reading) seed(c *canon, model, session string) {
-	var buf [128]byte
-	c.fold(foldModel, append(buf[:0], model...))
-	for _, part := range [...]struct {
-		f   field
-		tag byte
-	}{
-		{fieldLoRAPath, foldAdapter},
-		{fieldLoRA, foldAdapter},
-		{fieldCacheSalt, foldSalt},
-		{fieldExtraKey, foldSalt},
-	} {
-		if v := r.at[part.f]; !v.absent() {
-			c.fold(part.tag, v.in(r.b))
-		}
-	}
-	if v := r.at[fieldPromptCacheKey]; isString(r.b, v) && v.hi-v.lo > 2 {
-		c.key = mix(c.key, foldSession, 0, inner(r.b, v))
-		c.keyOpen = false
-	} else if session != "" {
-		c.key = mix(c.key, foldSession, 0, []byte(session))
-		c.keyOpen = false
 	}
 }

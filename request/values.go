@@ -11,6 +11,9 @@ import (
 // isString says that the value at v is a string.
 func isString(b []byte, v span) bool { return !v.absent() && b[v.lo] == '"' }
 
+// isList says that the value at v is an array.
+func isList(b []byte, v span) bool { return !v.absent() && b[v.lo] == '[' }
+
 // inner returns what stands between a string's quotes.
 func inner(b []byte, v span) []byte { return b[v.lo+1 : v.hi-1] }
 

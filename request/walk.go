@@ -65,3 +65,12 @@ func (w *walk) member() (key []byte, v span, ok bool) {
 	}
 	return key, v, true
 }
+
+// folded returns a key as Go's decoder matches it, for engines that read any
+// letter case. It is good as long as the key.
+func (s *scanner) folded(key []byte) []byte {
+	if isPlainLower(key) || len(key) > len(s.name) {
+		return key
+	}
+	return foldCase(s.name[:copy(s.name[:], key)])
+}

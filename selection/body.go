@@ -1,7 +1,6 @@
 package selection
 
 import (
-	"bytes"
 	"errors"
 	"io"
 	"mime"
@@ -106,7 +105,7 @@ func (s *serving) arm(r *http.Request) {
 	}
 	r.Body = http.NoBody
 	if len(body) > 0 {
-		r.Body = io.NopCloser(bytes.NewReader(body))
+		r.Body = s.call.BodyReader()
 	}
 	if len(r.Trailer) > 0 {
 		r.ContentLength = -1 // trailers need chunks

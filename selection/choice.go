@@ -24,6 +24,10 @@ const (
 	// them takes work again; call [llmlb.Call.Readmit] then and ask again.
 	Overloaded
 
+	// Busy: some endpoint would do, but has as much work as keeps it busy. Only
+	// [Place] holds back so.
+	Busy
+
 	// Granted: the Call has a Lease and a Decision.
 	Granted
 
@@ -40,6 +44,8 @@ type seat struct {
 	available bool          // by Caddy's own checks
 
 	barred  barred
+	room    bool    // it could use more work
+	ahead   float64 // prompt tokens of those who wait for it and will be served before this Call
 	blind   bool
 	failing bool // attempts failed there a moment ago
 	lists   bool // it is known which models it serves
@@ -85,6 +91,7 @@ type choice struct {
 	random   uint64
 	model    uint64 // hash of the Call's model
 	alone    bool   // no admission handler waits in front
+	hold     bool   // a seat with enough to do is waited for
 
 	seats   []seat
 	kinds   []barred   // the different sets of bars among them
@@ -147,6 +154,16 @@ func (ch *choice) reserve() (*seat, Verdict) {
 	ch.score()
 	ch.findHome()
 	picked, d := ch.pick()
+	if ch.hold && !picked.room {
+		if ch.waitsFor(picked) {
+			return picked, Busy
+		}
+		if !ch.onlyRoom() {
+			return nil, Busy
+		}
+		ch.behind = nil
+		picked, d = ch.pick()
+	}
 	ch.book(picked, d)
 	return picked, Granted
 }
@@ -202,10 +219,11 @@ const longest = 24 * 3600
 
 func (ch *choice) decision(s *seat, reason llmlb.Reason, warm int) llmlb.Decision {
 	// What failed attempts have left keeps work away. Nobody has to wait for it,
-	// so it gives no server more time.
+	// so it gives no server more time; nor for those who wait here and have not
+	// been sent.
 	ttft := s.ttft
 	if s.rate.Speed > 0 {
-		ttft -= s.phantom / s.rate.Speed
+		ttft -= (s.phantom + s.ahead) / s.rate.Speed
 	}
 	d := llmlb.Decision{
 		Reason: reason, Matched: s.matched, Best: ch.best, Warm: warm,

@@ -143,7 +143,7 @@ func (s *serving) unsay(w http.ResponseWriter) {
 }
 
 // vacancy is Grant for a pool in which a policy of Caddy's chooses.
-func vacancy(c *llmlb.Call, now time.Time) Verdict {
+func vacancy(c *llmlb.Call, now time.Time, hold bool) Verdict {
 	ch := newChoice(c, indexOf(c.Pool), now)
 	defer ch.free()
 	c.Pool.Lock()
@@ -151,6 +151,9 @@ func vacancy(c *llmlb.Call, now time.Time) Verdict {
 	ch.addMembers()
 	if v := ch.vacant(); v != Granted {
 		return v
+	}
+	if hold && !ch.onlyRoom() {
+		return Busy
 	}
 	return Later
 }

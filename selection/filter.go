@@ -31,6 +31,8 @@ func (ch *choice) why(s *seat) string {
 		return "draining"
 	case b&barOut != 0 && ch.call.Excluded(s.endpoint):
 		return "failed this request"
+	case b&barOut != 0 && ch.call.Pool.Retired(s.endpoint, ch.settings):
+		return "no longer configured"
 	case b&barOut != 0:
 		return "unavailable"
 	case b&barModel != 0:
@@ -66,6 +68,10 @@ func (ch *choice) survey() {
 		s.waiting, s.running = load.Waiting, load.Running
 		s.prefill, s.phantom = load.PrefillTokens, load.Phantom
 		s.kv, s.kvRoom = load.KVUsage, load.KVCapacity
+		if s.room = roomIn(e, &load); ch.call.Line != nil {
+			s.ahead = ch.call.Line.Ahead(e)
+			s.prefill += s.ahead
+		}
 		s.foreign(&load)
 		s.recent = llmlb.Unknown
 		if d, known := e.RecentTTFT(ch.now); known {
@@ -89,7 +95,7 @@ func (ch *choice) survey() {
 // judge fills in why the seat is barred.
 func (ch *choice) judge(s *seat) {
 	spent := ch.call.Spent(s.endpoint)
-	if s.endpoint.Draining() || !s.available || !spent && ch.call.Excluded(s.endpoint) {
+	if s.endpoint.Draining() || !s.available || !spent && ch.call.Excluded(s.endpoint) || ch.call.Pool.Retired(s.endpoint, ch.settings) {
 		s.barred |= barOut
 	}
 	if spent {

@@ -15,35 +15,55 @@ import (
 //
 // A Call that holds a Lease already keeps it.
 func Grant(c *llmlb.Call, now time.Time) Verdict {
+	v, _, _ := place(c, now, false)
+	return v
+}
+
+// Place is Grant for a Call that can wait: an endpoint that has as much work as
+// keeps it busy is not given more. The verdict is then [Busy]. It comes with the
+// endpoint that the Call waits for because its prefix is there, nil when it takes
+// the first that has room, and with the prompt tokens that it will cost there.
+func Place(c *llmlb.Call, now time.Time) (v Verdict, waitsFor *llmlb.Endpoint, uncached int) {
+	return place(c, now, true)
+}
+
+func place(c *llmlb.Call, now time.Time, hold bool) (v Verdict, waitsFor *llmlb.Endpoint, uncached int) {
 	if c.Lease != nil {
-		return Granted
+		return Granted, nil, 0
 	}
 	if !c.AttemptsLeft() {
 		c.RetryAt = time.Time{}
-		return None
+		return None, nil, 0
 	}
 	if c.Settings.Dynamic || len(c.Settings.Members) == 0 {
-		return Later
+		return Later, nil, 0
 	}
 	if c.Settings.Delegated {
-		return vacancy(c, now)
+		return vacancy(c, now, hold), nil, 0
 	}
 	ix := indexOf(c.Pool)
 	ch := newChoice(c, ix, now)
+	ch.hold = hold
 	defer ch.free()
-	kept, v := ch.grant()
-	if v == Granted {
+	picked, kept, v := ch.grant()
+	switch {
+	case v == Granted:
 		kept.remember(c, ix, now)
+	case v == Busy && picked != nil:
+		return v, picked.endpoint, ch.uncached(picked)
 	}
-	return v
+	return v, nil, 0
 }
 
 // grant reserves in one critical section. The lock is given back also when a
 // scorer panics: one that is broken fails its call and not the pool.
-func (ch *choice) grant() (kept, Verdict) {
+func (ch *choice) grant() (*seat, kept, Verdict) {
 	ch.call.Pool.Lock()
 	defer ch.call.Pool.Unlock()
 	ch.addMembers()
 	picked, v := ch.reserve()
-	return ch.keep(picked), v
+	if v != Granted {
+		return picked, kept{}, v
+	}
+	return picked, ch.keep(picked), v
 }

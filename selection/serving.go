@@ -75,7 +75,7 @@ func (s *serving) failed(now time.Time) {
 		c.EndAttempt(now, o)
 	}
 	c.Learn = nil
-	c.Exclude(s.last)
+	c.Exclude(s.last) // unless whoever saw the attempt has said why
 	s.last = nil
 }
 
@@ -119,6 +119,7 @@ func (s *serving) choose(upstreams reverseproxy.UpstreamPool, r *http.Request, w
 	ch.alone = s.own
 	picked, kept, v := s.reserve(ch, upstreams, r, w)
 	if v != Granted {
+		c.Crowded = v == Full
 		return nil
 	}
 	kept.remember(c, s.index, now)

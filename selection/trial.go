@@ -34,7 +34,7 @@ func (ch *choice) judgeDown(s *seat) {
 // mayTry reports whether the Call is one for a trial: it makes the endpoint
 // generate, and has an attempt left should that fail.
 func (ch *choice) mayTry() bool {
-	return ch.call.Generates() && (ch.settings.Retries == 0 || ch.call.Attempts < ch.settings.Retries)
+	return ch.call.Generates() && (ch.settings.Retries == 0 || ch.call.Spending() < ch.settings.Retries)
 }
 
 // giveTrial leaves nothing but the seat that has been due for its trial longest,

@@ -69,7 +69,12 @@ func (a *attempt) fail(f *failure, again bool) error {
 // strike keeps the Call away from the endpoint, and others too for a while when
 // it has too much to do.
 func (a *attempt) strike(o llmlb.Outcome, said *llmlb.Kept) {
-	if o != llmlb.Overloaded {
+	switch o {
+	case llmlb.Overloaded:
+	case llmlb.Unreachable:
+		a.call.ExcludeUnsent(a.endpoint)
+		return
+	default:
 		a.call.Exclude(a.endpoint)
 		return
 	}

@@ -143,7 +143,7 @@ func (a *attempt) rearm(req *http.Request) bool {
 	case a.call.Body == nil || int64(len(a.call.Body)) != req.ContentLength:
 		return false
 	}
-	req.Body = io.NopCloser(bytes.NewReader(a.call.Body))
+	req.Body = a.call.BodyReader()
 	return true
 }
 
@@ -205,6 +205,9 @@ func (a *attempt) failedInBand(resp *http.Response, h held, facts *answer.Facts)
 // pass gives the answer to the client, and puts itself behind its body.
 func (a *attempt) pass(resp *http.Response, r answer.Reader, h held, o llmlb.Outcome) *http.Response {
 	a.flow()
+	if a.call.Answering {
+		a.call.ReleaseBody() // this is the answer: nothing will be sent again
+	}
 	a.decisionHeaders(resp.Header)
 	if o == llmlb.Overloaded && resp.Header.Get("Retry-After") == "" {
 		a.sayWhen(resp.Header)

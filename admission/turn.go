@@ -1,0 +1,193 @@
+package admission
+
+import (
+	"time"
+
+	"github.com/caddy-llmlb/caddy-llmlb/llmlb"
+	"github.com/caddy-llmlb/caddy-llmlb/queue"
+	"github.com/caddy-llmlb/caddy-llmlb/selection"
+)
+
+// turn waits until an endpoint is reserved for the Call, and tells why that will
+// not be, if so.
+func (x *exchange) turn() *refusal {
+	if !x.grants {
+		return nil
+	}
+	c, until := x.call, x.until()
+	if x.outOfUse(until) {
+		return noEndpoint()
+	}
+	if !x.waits() {
+		return x.atOnce()
+	}
+	w := x.waiter
+	if w == nil {
+		w = &queue.Waiter{Call: c, Class: x.class, Tenant: c.Tenant, Weight: x.handler.limitsOf(c.Tenant).Weight}
+		x.waiter = w
+	}
+	ready := make(chan struct{})
+	w.Kind, w.Until = selection.Kind(c), until
+	w.Ready = func() { close(ready) }
+	b := x.bounds()
+	began := time.Now()
+	switch entry := x.turns.queue.Push(w, b, began); entry {
+	case queue.Granted:
+		return nil
+	case queue.Waiting:
+	default:
+		return x.turnedAway(entry)
+	}
+	x.turns.arm(false)
+	defer func() { x.waited += time.Since(began) }()
+	if x.pastDeadline() {
+		x.turns.queue.Remove(w, time.Now())
+		return x.late()
+	}
+	timer := time.NewTimer(time.Until(until))
+	defer timer.Stop()
+	select {
+	case <-ready:
+	case <-x.request.Context().Done():
+	case <-timer.C:
+		x.turns.tick() // a pause may end at this very moment
+	}
+	if !x.turns.queue.Remove(w, time.Now()) {
+		return nil // granted, perhaps at this very moment
+	}
+	if x.gone() {
+		return clientGone()
+	}
+	return x.inVain()
+}
+
+// waits reports whether requests like this one may wait. Where none may, nothing
+// is held back from busy endpoints either: what cannot wait here waits there.
+func (x *exchange) waits() bool { return x.bounds().Calls > 0 && x.class.MaxWait > 0 }
+
+func (x *exchange) bounds() queue.Bounds {
+	return queue.Bounds{Calls: x.handler.calls(), Tokens: x.handler.maxTokens()}
+}
+
+// until is when the Call stops waiting.
+func (x *exchange) until() time.Time {
+	until := x.call.Arrival.Add(x.class.MaxWait)
+	if d := x.deadline; !d.IsZero() && d.Before(until) {
+		return d
+	}
+	return until
+}
+
+// outOfUse reports whether every endpoint has been out of use for longer than the
+// Call may wait: whoever waits then waits in vain, most likely.
+func (x *exchange) outOfUse(until time.Time) bool {
+	c := x.call
+	now := time.Now()
+	since := c.Pool.OutSince(c.Settings, now)
+	return !since.IsZero() && now.Sub(since) > until.Sub(c.Arrival)
+}
+
+// pastDeadline reports whether the Call's own deadline will have passed when its
+// turn comes, by how fast the queue empties.
+func (x *exchange) pastDeadline() bool {
+	return !x.deadline.IsZero() && time.Now().Add(x.turns.queue.Expected(x.class)).After(x.deadline)
+}
+
+// atOnce has an endpoint reserved, or says that none can be.
+func (x *exchange) atOnce() *refusal {
+	switch selection.Grant(x.call, time.Now()) {
+	case selection.Full:
+		return atCapacity()
+	case selection.None:
+		return noEndpoint()
+	case selection.Overloaded:
+		return overloaded(time.Until(x.call.RetryAt))
+	}
+	return nil // granted, or Select's to choose
+}
+
+// turnedAway is for a Call that must not wait.
+func (x *exchange) turnedAway(why queue.Entry) *refusal {
+	q := x.turns.queue
+	again := q.Expected(x.class)
+	switch {
+	case why == queue.Hopeless:
+		return overloaded(time.Until(x.call.RetryAt))
+	case why == queue.FullTokens:
+		return queueTokens(x.handler.maxTokens(), again)
+	}
+	return queueFull(x.handler.calls(), again)
+}
+
+// inVain is for a Call whose time is over.
+func (x *exchange) inVain() *refusal {
+	w := x.waiter
+	switch {
+	case w.Answer() == queue.Nowhere:
+		return noEndpoint()
+	case selection.Verdict(w.Why()) == selection.Overloaded:
+		return overloaded(time.Until(x.call.RetryAt))
+	case x.until().Equal(x.deadline):
+		return x.late()
+	}
+	return queueTimeout(x.class.MaxWait, x.turns.queue.Expected(x.class))
+}
+
+// late is for a Call that cannot begin before its deadline.
+func (x *exchange) late() *refusal {
+	return deadlinePassed(x.turns.queue.Expected(x.class))
+}
+
+// again reports whether the Call may wait for another turn, after the proxy came
+// back without an answer: because all that was left had too much to do, or nobody
+// could be reached, or what was free has gone to others. How often does not
+// matter: its time counts from its arrival.
+func (x *exchange) again() bool {
+	c := x.call
+	if !x.grants || !x.waits() || x.gone() || !time.Now().Before(x.until()) {
+		return false
+	}
+	switch {
+	case c.Unsent():
+		return true
+	case !c.AttemptsLeft():
+		return false
+	case c.Crowded:
+		return true
+	}
+	return !c.RetryAt.IsZero() && !c.RetryAt.After(x.until())
+}
+
+// readmit makes the Call ready for another turn.
+func (x *exchange) readmit() {
+	c := x.call
+	c.Readmit()
+	if k := c.Kept; k != nil {
+		k.RetryAfter = 0 // the endpoints will say anew
+	}
+	x.found.restore(x)
+}
+
+// gone reports whether the client has left.
+func (x *exchange) gone() bool { return x.request.Context().Err() != nil }
+
+// cost is what the Call has cost in truth, as far as that is known.
+func (x *exchange) cost() float64 {
+	c := x.call
+	if c.Attempts == 0 || c.Unsent() {
+		return 0
+	}
+	uncached := max(0, c.InputTokens-c.Decision.Matched)
+	if c.PromptTokens >= 0 {
+		uncached = max(0, c.PromptTokens-max(0, c.CachedTokens))
+	}
+	return queue.Price(uncached, generated(c))
+}
+
+// generated is how many tokens the Call got.
+func generated(c *llmlb.Call) int {
+	if c.OutputTokens >= 0 {
+		return c.OutputTokens
+	}
+	return c.TokenEvents
+}

@@ -1,0 +1,85 @@
+package llmlb
+
+import (
+	"slices"
+	"time"
+)
+
+// exclusion is an endpoint that failed the Call, and how.
+type exclusion struct {
+	endpoint *Endpoint
+	why      failing
+}
+
+type failing uint8
+
+const (
+	failed failing = iota
+	busy           // it only had too much to do
+	unsent         // it could not be reached, so nothing was sent
+)
+
+// Exclude keeps the endpoint from being chosen again for this Call.
+func (c *Call) Exclude(e *Endpoint) { c.exclude(e, failed) }
+
+// ExcludeBusy does so because the endpoint had too much to do, until Readmit.
+func (c *Call) ExcludeBusy(e *Endpoint) { c.exclude(e, busy) }
+
+// ExcludeUnsent does so because nothing could be sent to it, until Readmit.
+func (c *Call) ExcludeUnsent(e *Endpoint) { c.exclude(e, unsent) }
+
+func (c *Call) exclude(e *Endpoint, why failing) {
+	if !c.Excluded(e) {
+		c.excluded = append(c.excluded, exclusion{e, why})
+	}
+}
+
+// Excluded reports whether the endpoint failed this Call before.
+func (c *Call) Excluded(e *Endpoint) bool {
+	return slices.ContainsFunc(c.excluded, func(x exclusion) bool { return x.endpoint == e })
+}
+
+// ExcludedFor reports whether an endpoint has failed the Call for good.
+func (c *Call) ExcludedFor(e *Endpoint) bool {
+	return slices.ContainsFunc(c.excluded, func(x exclusion) bool { return x.endpoint == e && x.why == failed })
+}
+
+// Spent reports whether the endpoint had too much to do for this Call, which has
+// not been readmitted since.
+func (c *Call) Spent(e *Endpoint) bool {
+	return slices.ContainsFunc(c.excluded, func(x exclusion) bool { return x.endpoint == e && x.why == busy })
+}
+
+// Unsent reports whether nothing of the Call has been sent to anybody since it
+// was admitted last, though it was tried.
+func (c *Call) Unsent() bool {
+	tried := false
+	for _, x := range c.excluded {
+		if x.why != unsent {
+			return false
+		}
+		tried = true
+	}
+	return tried
+}
+
+// Readmit lets the Call, which has waited, be tried again where there was too
+// much to do before, or where nobody could be reached. Attempts that reached
+// nobody no longer count.
+func (c *Call) Readmit() {
+	c.excluded = slices.DeleteFunc(c.excluded, func(x exclusion) bool {
+		if x.why == unsent {
+			c.forgiven++
+		}
+		return x.why != failed
+	})
+	c.Exhausted, c.Crowded, c.RetryAt = false, false, time.Time{}
+}
+
+// Spending returns how many attempts count towards the Settings' retries.
+func (c *Call) Spending() int { return c.Attempts - c.forgiven }
+
+// AttemptsLeft reports whether the Settings allow the Call another attempt.
+func (c *Call) AttemptsLeft() bool {
+	return c.Settings == nil || c.Spending() <= c.Settings.Retries
+}

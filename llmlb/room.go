@@ -1,0 +1,126 @@
+package llmlb
+
+import "time"
+
+// OnRoom sets the function that is told when an endpoint may have room for more
+// work, or has gone out of use: those who wait for it can then be asked again. It
+// is called outside the pool's lock, often, and by whoever made the change.
+func (p *Pool) OnRoom(f func(*Endpoint)) { p.onRoom.Store(&f) }
+
+// roomAt tells that the endpoint may have room.
+func (p *Pool) roomAt(e *Endpoint) {
+	if f := p.onRoom.Load(); f != nil {
+		(*f)(e)
+	}
+}
+
+// roomAnywhere tells it of all endpoints.
+func (p *Pool) roomAnywhere() {
+	if p.onRoom.Load() == nil {
+		return
+	}
+	for _, e := range p.Endpoints() {
+		p.roomAt(e)
+	}
+}
+
+// Members returns the endpoints of the settings: its static ones, or all that are
+// known where upstreams are dynamic. Under the pool's lock; not to be kept.
+func (p *Pool) Members(s *Settings) []*Endpoint {
+	if s.Dynamic {
+		return p.order
+	}
+	list := make([]*Endpoint, 0, len(s.Members))
+	for i := range s.Members {
+		list = append(list, p.Living(s.Members[i].Endpoint))
+	}
+	return list
+}
+
+// NextRoom returns the next moment at which an endpoint may have room by nothing
+// but the passing of time: a pause ends, a trial is due, a first token is thought
+// to have come that nobody sees. Zero when there is none.
+func (p *Pool) NextRoom(now time.Time) (at time.Time, of *Endpoint) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	sooner := func(t time.Time, e *Endpoint) {
+		if t.After(now) && (at.IsZero() || t.Before(at)) {
+			at, of = t, e
+		}
+	}
+	for _, e := range p.order {
+		sooner(e.overload.until, e)
+		if e.reach.down {
+			sooner(e.reach.trialAt, e)
+		}
+		if e.circuit.open {
+			sooner(e.circuit.trialAt, e)
+		}
+		sooner(e.quietDue, e)
+	}
+	return at, of
+}
+
+// decodeQuietly has those calls count as decoding that show no tokens and whose
+// first must have come by now: a prompt that counted as uncomputed for as long as
+// its answer runs would keep others away from a server that has nothing to
+// compute.
+func (e *Endpoint) decodeQuietly(now time.Time) {
+	if e.quietDue.IsZero() || now.Before(e.quietDue) {
+		return
+	}
+	e.quietDue = time.Time{}
+	for l := range e.quiet {
+		if l.phase == Prefill && !l.due.After(now) {
+			l.firstToken()
+		} else if l.phase == Prefill {
+			e.isQuietUntil(l.due)
+		}
+	}
+}
+
+func (e *Endpoint) isQuietUntil(due time.Time) {
+	if e.quietDue.IsZero() || due.Before(e.quietDue) {
+		e.quietDue = due
+	}
+}
+
+// Retired reports whether the newest configuration no longer names an endpoint
+// that a Call of older settings could still choose. Where it names none of theirs
+// nothing is retired: the Call has no others. Under the pool's lock.
+func (p *Pool) Retired(e *Endpoint, s *Settings) bool {
+	n := len(p.running)
+	if n == 0 || p.running[n-1] == s {
+		return false
+	}
+	current := p.running[n-1]
+	if current.Dynamic || s.Dynamic || current.byAddress[e.address] != nil {
+		return false
+	}
+	for i := range s.Members {
+		if current.byAddress[s.Members[i].Address] != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// OutSince returns since when no endpoint of the settings can be used, zero while
+// one can, or where that is not known.
+func (p *Pool) OutSince(s *Settings, now time.Time) (since time.Time) {
+	if s.Dynamic {
+		return time.Time{}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i := range s.Members {
+		e := p.Living(s.Members[i].Endpoint)
+		if !e.drain && !e.Down(now) {
+			return time.Time{}
+		}
+		if _, _, t := e.State(now); t.After(since) {
+			since = t
+		}
+	}
+	return since
+}

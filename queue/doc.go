@@ -1,0 +1,39 @@
+// Package queue holds the Calls that wait for an endpoint, and says whose turn it
+// is. It is pure: it takes the time as an argument, starts no goroutine, and
+// learns of the world through the three functions in [World].
+//
+// # Late binding
+//
+// An engine serves its own queue first come, first served, and what stands there
+// can neither be reordered nor sent elsewhere. So each endpoint gets only as much
+// work as keeps it busy, and the rest waits here. Whenever there may be room,
+// [Queue.Freed] offers it to the Call whose turn it is, which then chooses among
+// all endpoints with the freshest view.
+//
+// # Lines
+//
+// A Call that would wait for one endpoint, because the prefix of its prompt is
+// there and waiting costs less than computing it again, stands in that endpoint's
+// line. The others stand in a line for their model, and take what comes first. An
+// endpoint with room asks its own line and those of the models; when all of them
+// are empty it takes the Call that would have had to wait longest elsewhere, if
+// that Call agrees. So room is not left unused, nobody is tried more than once
+// for one change, and no change costs more for a longer queue than the logarithm
+// of its length.
+//
+// # Order
+//
+// Across lines the order is one: by class, the highest first, while lower ones
+// are guaranteed a share; within a class by tenant, whoever has had the fewest
+// tokens first; within a tenant by arrival. Tokens are counted as in "Fairness in
+// Serving Large Language Models" (Sheng et al., OSDI 2024): a counter for each
+// tenant grows by what its Calls cost, and one who comes back is lifted to the
+// least of those who wait. It gives the shares of deficit round robin and finds
+// the next in logarithmic time.
+//
+// # Who calls it
+//
+// The admission handler, and the simulator with a clock of its own. The queue
+// lives as long as its pool: it, and those who wait in it, survive reloads. Each
+// Call brings the class and the bounds of the configuration it began under.
+package queue

@@ -1,0 +1,147 @@
+package queue
+
+import (
+	"container/heap"
+	"container/list"
+	"slices"
+
+	"github.com/caddy-llmlb/caddy-llmlb/llmlb"
+)
+
+// class is what is known of a Class while it has Calls, and for metrics after.
+type class struct {
+	spec    *Class
+	tenants map[string]*tenant
+	active  tenants    // those who wait, by their counters
+	idle    *list.List // those who neither wait nor have Calls open, the latest first
+	calls   int
+	tokens  int
+	cost    float64
+	owed    float64 // tokens that it is to have before those above it
+	last    float64 // counter of whoever was served last
+	waits   *llmlb.Histogram
+}
+
+// tenant is one tenant's account in one class.
+type tenant struct {
+	name    string
+	class   *class
+	counter float64 // tokens it has had, by its weight
+	weight  float64
+	flows   []*flow
+	waiting int
+	open    int
+	index   int // in active
+	idle    *list.Element
+}
+
+const (
+	// maxIdle bounds how many idle tenants of a class are remembered. One that is
+	// forgotten loses a debt at most: who comes back is lifted anyway.
+	maxIdle = 1024
+
+	// maxClasses bounds the classes of all configurations whose Calls live.
+	maxClasses = 64
+)
+
+// class returns the state of a Class, made if needed. The latest description of
+// a name counts.
+func (q *Queue) class(spec *Class) *class {
+	var c *class
+	if i := slices.IndexFunc(q.classes, func(c *class) bool { return c.spec.Name == spec.Name }); i >= 0 {
+		if c = q.classes[i]; c.spec.Rank == spec.Rank {
+			c.spec = spec
+			return c
+		}
+		q.classes = slices.Delete(q.classes, i, i+1)
+		c.spec = spec
+	} else {
+		if len(q.classes) >= maxClasses {
+			q.classes = slices.DeleteFunc(q.classes, func(c *class) bool { return c.calls == 0 && len(c.tenants) == c.idle.Len() })
+		}
+		c = &class{spec: spec, tenants: make(map[string]*tenant), idle: list.New(), waits: llmlb.NewHistogram(waitBounds)}
+	}
+	i, _ := slices.BinarySearchFunc(q.classes, spec.Rank, func(c *class, rank int) int { return c.spec.Rank - rank })
+	q.classes = slices.Insert(q.classes, i, c)
+	return c
+}
+
+// waitBounds are the bounds of the histogram of waits, in seconds.
+var waitBounds = []float64{0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900}
+
+// tenant returns a tenant's account, made if needed.
+func (c *class) tenant(name string, weight float64) *tenant {
+	t := c.tenants[name]
+	if t == nil {
+		t = &tenant{name: name, class: c, index: -1}
+		c.tenants[name] = t
+	}
+	c.wake(t)
+	if weight <= 0 {
+		weight = 1
+	}
+	t.weight = weight
+	return t
+}
+
+// wake notes that a tenant is idle no more.
+func (c *class) wake(t *tenant) {
+	if t.idle != nil {
+		c.idle.Remove(t.idle)
+		t.idle = nil
+	}
+}
+
+// rest notes that a tenant may have become idle.
+func (c *class) rest(t *tenant) {
+	if t.waiting > 0 || t.open > 0 || t.idle != nil {
+		return
+	}
+	t.idle = c.idle.PushFront(t)
+	if c.idle.Len() > maxIdle {
+		last := c.idle.Remove(c.idle.Back()).(*tenant)
+		delete(c.tenants, last.name)
+	}
+}
+
+// lift takes from a tenant who begins to wait what it did not use before: it is
+// no further behind than whoever is the furthest of those who wait.
+func (c *class) lift(t *tenant) {
+	least := c.last
+	if len(c.active) > 0 {
+		least = c.active[0].counter
+	}
+	t.counter = max(t.counter, least)
+}
+
+// charge adds to a tenant's counter, less with a refund, and puts the tenant in
+// its place wherever it waits.
+func (q *Queue) charge(t *tenant, cost float64) {
+	t.counter += cost / t.weight
+	if t.index >= 0 {
+		heap.Fix(&t.class.active, t.index)
+	}
+	for _, f := range t.flows {
+		heap.Fix(f.line.order[t.class], f.index)
+	}
+}
+
+func (t *tenant) without(f *flow) {
+	i := slices.Index(t.flows, f)
+	t.flows = slices.Delete(t.flows, i, i+1)
+}
+
+// tenants is a heap by counter.
+type tenants []*tenant
+
+func (h tenants) Len() int           { return len(h) }
+func (h tenants) Less(i, j int) bool { return h[i].counter < h[j].counter }
+func (h tenants) Swap(i, j int)      { h[i], h[j] = h[j], h[i]; h[i].index, h[j].index = i, j }
+func (h *tenants) Push(x any)        { t := x.(*tenant); t.index = len(*h); *h = append(*h, t) }
+func (h *tenants) Pop() any {
+	old := *h
+	t := old[len(old)-1]
+	old[len(old)-1] = nil
+	*h, t.index = old[:len(old)-1], -1
+	return t
+}

@@ -1,0 +1,175 @@
+package selection
+
+import (
+	"time"
+
+	"github.com/caddy-llmlb/caddy-llmlb/llmlb"
+)
+
+// What an endpoint is given at once is as much prefill work as keeps it busy.
+// More would stand in its own queue, where nobody can overtake, be cancelled for
+// nothing, or still go elsewhere.
+const (
+	// horizon is that much in seconds, by the speed the endpoint has shown. An
+	// engine needs the next prompts when a step ends, and steps with a full budget
+	// of prompt tokens take a quarter of a second on large models.
+	horizon = 0.25
+
+	// enoughSamples is how many first tokens an endpoint must have shown for its
+	// speed to count here. Until then calls count.
+	enoughSamples = 3
+
+	// mostUnseen is how many calls an endpoint of unknown speed gets between two
+	// scrapes, mostBlind how many one without numbers has before their first
+	// tokens.
+	mostUnseen, mostBlind = 32, 16
+
+	// mostQueued is how many calls may be without a first token where the engine
+	// says that it has a queue: its batch is full, however short prompts are.
+	mostQueued = 4
+)
+
+// roomIn reports whether the endpoint could use more work. One that has none of
+// ours to compute always can. Under the pool's lock.
+func roomIn(e *llmlb.Endpoint, load *llmlb.Load) bool {
+	l := e.Ledger()
+	calls, _ := l.OwnCalls()
+	if calls == 0 {
+		return true
+	}
+	if !load.Blind && calls >= mostQueued {
+		if sig, _ := l.Signals(); sig.Waiting >= 1 {
+			return false
+		}
+	}
+	if rate := e.Speed(); rate.Samples >= enoughSamples {
+		return load.PrefillTokens-load.Phantom < horizon*rate.Speed
+	}
+	if load.Blind {
+		return calls < mostBlind
+	}
+	return l.Unseen() < mostUnseen
+}
+
+// waitsFor reports whether the Call waits for the seat that was picked, which has
+// no room now: one that holds its prefix, and for which `work` says that waiting
+// costs less than computing the prefix elsewhere. The other strategies weigh no
+// waiting, so that nothing would ever end it.
+func (ch *choice) waitsFor(picked *seat) bool {
+	return picked.warm && ch.usable > 1 && ch.settings.Strategy == StrategyWork
+}
+
+// onlyRoom leaves nothing but the seats with room, and reports whether there are
+// any.
+func (ch *choice) onlyRoom() bool {
+	kept := ch.left[:0]
+	for _, s := range ch.left {
+		if s.room {
+			kept = append(kept, s)
+		}
+	}
+	ch.left = kept
+	return len(kept) > 0
+}
+
+// Room reports whether the endpoint could use more work, and whether it may get
+// any at all, by the pool's current settings.
+func Room(e *llmlb.Endpoint, now time.Time) (room, usable bool) {
+	p := e.Pool()
+	s := p.Current()
+	if s == nil {
+		return true, true // between two configurations: whoever is asked knows better
+	}
+	p.Lock()
+	defer p.Unlock()
+	m := s.Member(e.Address())
+	_, busy := e.Overloaded(now)
+	switch {
+	case p.Living(e) != e, e.Draining(), e.Down(now), e.Asleep(now, s), m == nil && !s.Dynamic:
+		return false, false
+	case m != nil && m.Available != nil && !m.Available():
+		return false, false
+	case busy:
+		return false, true
+	}
+	load := e.Load(now, s)
+	if m != nil && m.MaxConcurrent > 0 && load.Own >= m.MaxConcurrent {
+		return false, true
+	}
+	return roomIn(e, &load), true
+}
+
+// Saturation is how much the pool has to do by what it can take, 1 being all of
+// it: the greatest of five requests waiting at each engine, four fifths of KV
+// memory, and max_tokens, over the endpoints that may be used on average.
+func Saturation(p *llmlb.Pool, now time.Time) float64 {
+	s := p.Current()
+	if s == nil {
+		return 0
+	}
+	const waitingFull, kvFull = 5, 0.8
+	p.Lock()
+	defer p.Unlock()
+	n, waiting := 0.0, 0.0
+	nKV, kv := 0.0, 0.0
+	tokens, limit := 0.0, 0.0
+	for _, e := range p.Members(s) {
+		if e.Draining() || e.Down(now) || e.Asleep(now, s) {
+			continue
+		}
+		load := e.Load(now, s)
+		n++
+		waiting += load.Waiting
+		if load.KVUsage >= 0 {
+			nKV++
+			kv += load.KVUsage
+		}
+		if m := s.Member(e.Address()); m != nil && m.MaxTokens > 0 {
+			prefill, output := e.Ledger().TokensInFlight()
+			tokens += float64(prefill + output)
+			limit += float64(m.MaxTokens)
+		}
+	}
+	if n == 0 {
+		return 1
+	}
+	return max(waiting/n/waitingFull, kv/max(1, nKV)/kvFull, tokens/max(1, limit))
+}
+
+// Kind tells Calls apart that wait for different endpoints: by model, where
+// somebody lists it, and by what has failed them.
+func Kind(c *llmlb.Call) string {
+	kind := ""
+	p := c.Pool
+	p.Lock()
+	defer p.Unlock()
+	if c.Model != "" && !c.Settings.Dynamic {
+		model, now := llmlb.ModelHash(c.Model), time.Now()
+		for i := range c.Settings.Members {
+			if yes, _ := p.Living(c.Settings.Members[i].Endpoint).Serves(model, now); yes {
+				kind = c.Model
+				break
+			}
+		}
+	}
+	for i := range c.Settings.Members {
+		if e := c.Settings.Members[i].Endpoint; c.Excluded(e) {
+			kind += "\x00" + e.Address()
+		}
+	}
+	return kind
+}
+
+// AnyRoom reports whether any endpoint of the settings could use more work, as
+// far as that is known.
+func AnyRoom(s *llmlb.Settings, p *llmlb.Pool, now time.Time) bool {
+	p.Lock()
+	list := append([]*llmlb.Endpoint(nil), p.Members(s)...)
+	p.Unlock()
+	for _, e := range list {
+		if room, _ := Room(e, now); room {
+			return true
+		}
+	}
+	return false
+}
