@@ -2,6 +2,7 @@ package admission
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"reflect"
@@ -210,5 +211,47 @@ func TestDeadline(t *testing.T) {
 	var off Handler
 	if got := off.deadline(arriving(false, "X-Request-Timeout", "1"), &queue.Class{}, arrival); !got.IsZero() {
 		t.Errorf("a header that nobody configured gives %v", got)
+	}
+}
+
+// Two blocks in front of one pool have one queue, so that they must describe it
+// alike. Which requests are of a class may differ.
+func TestBlocksOfOnePoolAgreeOnItsQueue(t *testing.T) {
+	class := func(name, expression string) object { return object{"name": name, "expression": expression} }
+	night, day := class("night", "true"), class("day", "true")
+	for _, test := range []struct {
+		name          string
+		first, second object
+		ok            bool
+	}{
+		{"the same", object{"classes": []object{day, night}}, object{"classes": []object{day, night}}, true},
+		{"other conditions", object{"classes": []object{day, night}}, object{"classes": []object{class("day", "false"), night}}, true},
+		{"another order", object{"classes": []object{day, night}}, object{"classes": []object{night, day}}, false},
+		{"another queue", object{}, object{"queue": object{"calls": 7}}, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			block := func(o object) object {
+				o["handler"] = "llm_admission"
+				return o
+			}
+			apps, err := json.Marshal(object{"http": object{"servers": object{"main": object{
+				"listen": []string{"127.0.0.1:0"},
+				"routes": []object{{"handle": []object{block(test.first)}}, {"handle": []object{block(test.second)}}},
+			}}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			cfg := &caddy.Config{Admin: &caddy.AdminConfig{Disabled: true}}
+			if err := json.Unmarshal(apps, &cfg.AppsRaw); err != nil {
+				t.Fatal(err)
+			}
+			err = caddy.Validate(cfg)
+			if (err == nil) != test.ok {
+				t.Fatalf("got %v, want agreement: %v", err, test.ok)
+			}
+			if err != nil && !strings.Contains(err.Error(), "give them the same 'queue'") {
+				t.Errorf("%v does not say what to do", err)
+			}
+		})
 	}
 }

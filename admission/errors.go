@@ -1,7 +1,6 @@
 package admission
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -11,6 +10,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
+	"github.com/caddy-llmlb/caddy-llmlb/answer"
 	"github.com/caddy-llmlb/caddy-llmlb/llmlb"
 	"github.com/caddy-llmlb/caddy-llmlb/queue"
 	"github.com/caddy-llmlb/caddy-llmlb/request"
@@ -30,17 +30,6 @@ type refusal struct {
 	param      string // the body field at fault
 	retryAfter int    // seconds, 0 for no such header
 	allow      string // methods, with 405
-}
-
-// kind is OpenAI's word for whose fault it is.
-func (f *refusal) kind() string {
-	switch {
-	case f.status == http.StatusTooManyRequests:
-		return "rate_limit_error"
-	case f.status >= http.StatusInternalServerError:
-		return "server_error"
-	}
-	return "invalid_request_error"
 }
 
 func notServed() *refusal {
@@ -184,36 +173,29 @@ func (h *Handler) refuse(w http.ResponseWriter, r *http.Request, f *refusal, unr
 	if h.Errors == pass {
 		return caddyhttp.Error(f.status, errors.New(f.code))
 	}
-	if err := f.write(w); err != nil {
-		return err
-	}
+	f.write(w, r)
 	if unread {
 		linger(w, r)
 	}
 	return nil
 }
 
-// write writes the error in OpenAI's shape.
-func (f *refusal) write(w http.ResponseWriter) error {
-	type detail struct {
-		Message string  `json:"message"`
-		Type    string  `json:"type"`
-		Param   *string `json:"param"`
-		Code    string  `json:"code"`
-	}
-	d := detail{Message: f.message, Type: f.kind(), Code: f.code}
-	if f.param != "" {
-		d.Param = &f.param
-	}
-	body, err := json.Marshal(map[string]detail{"error": d})
-	if err != nil {
-		return err
-	}
+// write writes the error in the shape of the request's API, which the path tells
+// also where the body was not read.
+func (f *refusal) write(w http.ResponseWriter, r *http.Request) {
+	body := answer.ErrorBody(apiOf(r), answer.Problem{Status: f.status, Code: f.code, Message: f.message, Param: f.param})
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(f.status)
 	_, _ = w.Write(body) // a client that left is in the log already
-	return nil
+}
+
+// apiOf names the API of a request, "" where none is known.
+func apiOf(r *http.Request) string {
+	if r.Method != http.MethodPost {
+		return ""
+	}
+	return request.APIOf(r.URL.Path)
 }
 
 // logFailure tells the operator why a client got an error of ours. The cause

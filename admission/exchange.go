@@ -164,7 +164,8 @@ func (x *exchange) giveUp(f *refusal, err error) error {
 // say answers with f, which becomes an event where the client has a status.
 func (x *exchange) say(f *refusal) error {
 	if !x.beat.take() {
-		return f.write(x.rec)
+		f.write(x.rec, x.request)
+		return nil
 	}
 	x.rec.WriteHeader(f.status)
 	x.beat.swallowed.own = f

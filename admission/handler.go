@@ -159,7 +159,23 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	}
 	h.handle = watcher.Handle(pool)
 	h.provisionTenants()
-	return h.provisionClasses(ctx)
+	if err := h.provisionClasses(ctx); err != nil {
+		return err
+	}
+	if !h.handle.Agree(h.shared()) {
+		return fmt.Errorf("pool %q has one queue, and the blocks that use it describe it differently: give them the same 'queue', and the same classes in the same order; which requests belong to a class may differ", h.handle.Name())
+	}
+	return nil
+}
+
+// shared is what all blocks of a pool must say alike.
+func (h *Handler) shared() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d %v %d %d", h.calls(), h.maxWait(), h.maxBytes(), h.maxTokens())
+	for _, c := range h.classes {
+		fmt.Fprintf(&b, "; %+v", *c)
+	}
+	return b.String()
 }
 
 // Validate checks the options' values.

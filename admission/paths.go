@@ -38,7 +38,7 @@ var open = func() map[string]map[string]kind {
 		/api/chat /api/generate
 		/ /generate /generate_stream
 		/completion /completions
-		/rerank /v1/rerank /v2/rerank /score /pooling /classify
+		/rerank /v1/rerank /v2/rerank /score /v1/score /pooling /classify
 		/v1/audio/transcriptions /v1/audio/translations
 		/v1/images/generations /v1/images/edits`)
 	add(passes, "POST", "/tokenize /detokenize /v1/messages/count_tokens")

@@ -22,6 +22,7 @@ type Handle struct {
 	name     string
 	settings atomic.Pointer[Settings]
 	pool     atomic.Pointer[Pool]
+	shared   atomic.Pointer[string]
 }
 
 // NewHandle returns an empty handle for the named pool.
@@ -41,4 +42,10 @@ func (h *Handle) Pool() *Pool { return h.pool.Load() }
 func (h *Handle) Set(p *Pool, s *Settings) {
 	h.pool.Store(p)
 	h.settings.Store(s)
+}
+
+// Agree notes what a block of the configuration says of what all who use the pool
+// share, and reports whether that is what the first of them has said.
+func (h *Handle) Agree(said string) bool {
+	return h.shared.CompareAndSwap(nil, &said) || *h.shared.Load() == said
 }

@@ -79,7 +79,7 @@ func blank(length int64) llmlb.Features {
 // opaque are the features of a body that was not understood.
 func opaque(api string, head []byte, length int64, s *llmlb.Settings) llmlb.Features {
 	f := blank(length)
-	f.API = api
+	f.API, f.Encodes = api, request.Encodes(api)
 	f.Key = mix(xxhash.Sum64(head[:min(len(head), headBytes)]) ^ s.AffinityKey)
 	return f
 }
