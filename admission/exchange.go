@@ -32,6 +32,7 @@ type exchange struct {
 	found   found
 	answer  []byte        // what we have to say ourselves: lists of models
 	waited  time.Duration // in all
+	pause   time.Duration // the last lull
 	settled bool
 }
 
@@ -108,6 +109,7 @@ func (x *exchange) serve() error {
 		if !x.again() {
 			return x.giveUp(x.failure(status), err)
 		}
+		x.lull()
 		x.readmit()
 	}
 }

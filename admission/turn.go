@@ -52,13 +52,15 @@ func (x *exchange) turn() *refusal {
 	case <-timer.C:
 		x.turns.tick() // a pause may end at this very moment
 	}
-	if !x.turns.queue.Remove(w, time.Now()) {
-		return nil // granted, perhaps at this very moment
-	}
-	if x.gone() {
+	waits := x.turns.queue.Remove(w, time.Now())
+	switch {
+	case x.gone():
+		x.giveBack() // it may have been granted at this very moment
 		return clientGone()
+	case waits:
+		return x.inVain()
 	}
-	return x.inVain()
+	return nil
 }
 
 // waits reports whether requests like this one may wait. Where none may, nothing
@@ -85,6 +87,12 @@ func (x *exchange) outOfUse(until time.Time) bool {
 	now := time.Now()
 	since := c.Pool.OutSince(c.Settings, now)
 	return !since.IsZero() && now.Sub(since) > until.Sub(c.Arrival)
+}
+
+// noneInUse reports whether no endpoint can be used now: a Call that others stood
+// before has never asked for one.
+func (x *exchange) noneInUse() bool {
+	return !x.call.Pool.OutSince(x.call.Settings, time.Now()).IsZero()
 }
 
 // pastDeadline reports whether the Call's own deadline will have passed when its
@@ -123,7 +131,7 @@ func (x *exchange) turnedAway(why queue.Entry) *refusal {
 func (x *exchange) inVain() *refusal {
 	w := x.waiter
 	switch {
-	case w.Answer() == queue.Nowhere:
+	case w.Answer() == queue.Nowhere, x.noneInUse():
 		return noEndpoint()
 	case selection.Verdict(w.Why()) == selection.Overloaded:
 		return overloaded(time.Until(x.call.RetryAt))
@@ -156,6 +164,47 @@ func (x *exchange) again() bool {
 		return true
 	}
 	return !c.RetryAt.IsZero() && !c.RetryAt.After(x.until())
+}
+
+// A lull is the pause before another turn where the queue knows of none: that
+// nobody could be reached is found out in no time, and of upstreams that only the
+// proxy knows the queue holds nothing back.
+const (
+	lullFirst = 100 * time.Millisecond
+	lullMost  = time.Second
+)
+
+// lull keeps a Call that waits from asking again and again.
+func (x *exchange) lull() {
+	c := x.call
+	if !c.Unsent() && !c.Settings.Dynamic {
+		return
+	}
+	x.pause = min(max(lullFirst, 2*x.pause), lullMost)
+	began := time.Now()
+	at := began.Add(x.pause)
+	if c.RetryAt.After(at) {
+		at = c.RetryAt
+	}
+	if until := x.until(); at.After(until) {
+		at = until
+	}
+	timer := time.NewTimer(at.Sub(began))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-x.request.Context().Done():
+	}
+	x.waited += time.Since(began)
+}
+
+// giveBack ends a reservation that nothing has come of: it was no attempt.
+func (x *exchange) giveBack() {
+	c := x.call
+	if c.Lease != nil {
+		c.Lease.End(time.Now())
+		c.Lease, c.Learn = nil, nil
+	}
 }
 
 // readmit makes the Call ready for another turn.

@@ -187,7 +187,7 @@ func TestMetricsOfFailures(t *testing.T) {
 			`caddy_llmlb_first_byte_seconds_count{endpoint="a"}`:          1,
 			`caddy_llmlb_first_byte_seconds_sum{endpoint="a"}`:            0.2,
 			`caddy_llmlb_retries_total{}`:                                 3,
-			`caddy_llmlb_body_bytes{}`:                                 0,
+			`caddy_llmlb_body_bytes{}`:                                    0,
 			`caddy_llmlb_retries_refused_total{}`:                         1,
 		})
 		time.Sleep(10 * time.Second)

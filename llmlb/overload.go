@@ -25,18 +25,27 @@ type overload struct {
 	since time.Time // when the pause began that is, or was the last
 	until time.Time
 	pause time.Duration // the last one that was not the server's own
+
+	// most is how many calls of ours it could take when it said so, one more for
+	// each it has served since. After the pause all who wait would otherwise be
+	// sent there at once, to be refused again.
+	most int
 }
 
 // said takes in an overload answer. retryAfter is what the server asked for, 0
-// when it asked for nothing. Deadlines add up to the latest: a pause never
+// when it asked for nothing, and open how many calls of ours it had besides the one
+// that it refused. Deadlines add up to the latest: a pause never
 // becomes shorter.
-func (o *overload) said(now time.Time, retryAfter time.Duration) {
+func (o *overload) said(now time.Time, retryAfter time.Duration, open int) {
 	pausing := now.Before(o.until)
 	if !pausing {
 		o.since = now
 	}
 	if now.Sub(o.until) >= overloadFade {
-		o.pause = 0
+		o.pause, o.most = 0, 0
+	}
+	if o.most == 0 || open < o.most {
+		o.most = max(1, open)
 	}
 	if retryAfter <= 0 {
 		if !pausing || o.pause == 0 {
@@ -52,7 +61,22 @@ func (o *overload) said(now time.Time, retryAfter time.Duration) {
 }
 
 // served ends the doubling, not a pause that the server has asked for.
-func (o *overload) served() { o.pause = 0 }
+func (o *overload) served() {
+	o.pause = 0
+	if o.most > 0 {
+		o.most++
+	}
+}
+
+// CanTake returns how many calls of ours the endpoint is thought to take, by what
+// it has refused of late; false when it has refused none. Under the pool's lock.
+func (e *Endpoint) CanTake(now time.Time) (calls int, known bool) {
+	o := &e.overload
+	if o.most == 0 || now.Sub(o.until) >= overloadFade {
+		return 0, false
+	}
+	return o.most, true
+}
 
 // Overloaded returns until when the endpoint takes no new work because it said
 // that it has too much to do; false when it takes some. Under the pool's lock.
@@ -65,6 +89,6 @@ func (e *Endpoint) Overloaded(now time.Time) (until time.Time, _ bool) {
 // limit says so several times a second.
 func (e *Endpoint) NoteOverload(now time.Time, retryAfter time.Duration) {
 	e.pool.mu.Lock()
-	e.overload.said(now, retryAfter)
+	e.overload.said(now, retryAfter, max(0, e.ledger.own.calls()-1))
 	e.pool.mu.Unlock()
 }

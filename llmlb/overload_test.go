@@ -37,7 +37,7 @@ func TestOverloadPauses(t *testing.T) {
 				if tc.served > 0 && s.at > tc.served {
 					o.served()
 				}
-				o.said(at(s.at), time.Duration(s.retryAfter*float64(time.Second)))
+				o.said(at(s.at), time.Duration(s.retryAfter*float64(time.Second)), 0)
 			}
 			if tc.served > 0 {
 				o.served()
@@ -61,9 +61,9 @@ func TestOverloadNeverShortens(t *testing.T) {
 		case 0:
 			o.served()
 		case 1:
-			o.said(now, time.Duration(random.IntN(100)-10)*time.Second)
+			o.said(now, time.Duration(random.IntN(100)-10)*time.Second, 0)
 		default:
-			o.said(now, 0)
+			o.said(now, 0, 0)
 		}
 		if o.until.Before(before) || o.until.Sub(now) > MaxRetryAfter || o.pause > overloadMost {
 			t.Fatalf("%v before, %v after; pause %v", before.Sub(now), o.until.Sub(now), o.pause)
@@ -87,5 +87,31 @@ func TestAnOverloadedEndpointIsShownAndNotNews(t *testing.T) {
 	}
 	if row := p.Status(at(2)).Endpoints[0]; row.State != "up" || row.Reason != "" || row.Next != "" || !row.RetryAt.IsZero() {
 		t.Errorf("afterwards %+v", row)
+	}
+}
+
+// A server that refuses a call while it has some of ours shows how many it takes:
+// after the pause it gets no more than that, and one more for each it serves.
+func TestARefusalShowsHowMuchAServerTakes(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	e := &Endpoint{}
+	if _, known := e.CanTake(now); known {
+		t.Error("a bound, though nothing was refused")
+	}
+	e.overload.said(now, time.Second, 4)
+	if n, _ := e.CanTake(now); n != 4 {
+		t.Errorf("%d calls are thought to fit, want the 4 that were there", n)
+	}
+	e.overload.said(now, time.Second, 6) // sent before the first answer came
+	e.overload.served()
+	if n, _ := e.CanTake(now); n != 5 {
+		t.Errorf("%d calls are thought to fit after one was served, want 5", n)
+	}
+	if _, known := e.CanTake(now.Add(time.Second + overloadFade)); known {
+		t.Error("it is still held to what it took long ago")
+	}
+	e.overload.said(now.Add(time.Minute), time.Second, 0)
+	if n, _ := e.CanTake(now.Add(time.Minute)); n != 1 {
+		t.Errorf("%d calls are thought to fit, want one: otherwise it gets none for ever", n)
 	}
 }

@@ -37,6 +37,13 @@ func (p *Pool) Members(s *Settings) []*Endpoint {
 	return list
 }
 
+// InUse reports whether a dynamic upstream was named of late. Under the pool's
+// lock.
+func (e *Endpoint) InUse(now time.Time) bool {
+	const late = 10 * time.Second
+	return e.leases > 0 || now.Sub(e.lastUse) < late
+}
+
 // NextRoom returns the next moment at which an endpoint may have room by nothing
 // but the passing of time: a pause ends, a trial is due, a first token is thought
 // to have come that nobody sees. Zero when there is none.

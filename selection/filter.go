@@ -68,7 +68,7 @@ func (ch *choice) survey() {
 		s.waiting, s.running = load.Waiting, load.Running
 		s.prefill, s.phantom = load.PrefillTokens, load.Phantom
 		s.kv, s.kvRoom = load.KVUsage, load.KVCapacity
-		if s.room = roomIn(e, &load); ch.call.Line != nil {
+		if s.room = roomIn(e, &load, ch.now); ch.call.Line != nil {
 			s.ahead = ch.call.Line.Ahead(e)
 			s.prefill += s.ahead
 		}

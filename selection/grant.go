@@ -36,7 +36,7 @@ func place(c *llmlb.Call, now time.Time, hold bool) (v Verdict, waitsFor *llmlb.
 		return None, nil, 0
 	}
 	if c.Settings.Dynamic || len(c.Settings.Members) == 0 {
-		return Later, nil, 0
+		return amongKnown(c, now, hold), nil, 0
 	}
 	if c.Settings.Delegated {
 		return vacancy(c, now, hold), nil, 0
@@ -53,6 +53,28 @@ func place(c *llmlb.Call, now time.Time, hold bool) (v Verdict, waitsFor *llmlb.
 		return v, picked.endpoint, ch.uncached(picked)
 	}
 	return v, nil, 0
+}
+
+// amongKnown is for upstreams that come and go: Select chooses among those that
+// there are by then. What is known of those there were a moment ago is enough to
+// hold a Call back while they all have enough to do.
+func amongKnown(c *llmlb.Call, now time.Time, hold bool) Verdict {
+	if !hold {
+		return Later
+	}
+	ch := newChoice(c, indexOf(c.Pool), now)
+	defer ch.free()
+	c.Pool.Lock()
+	defer c.Pool.Unlock()
+	for _, e := range c.Pool.Members(c.Settings) {
+		if e.InUse(now) {
+			ch.seats = append(ch.seats, seat{endpoint: e, available: true})
+		}
+	}
+	if len(ch.seats) > 0 && ch.vacant() == Granted && !ch.onlyRoom() {
+		return Busy
+	}
+	return Later
 }
 
 // grant reserves in one critical section. The lock is given back also when a

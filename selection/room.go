@@ -31,7 +31,10 @@ const (
 
 // roomIn reports whether the endpoint could use more work. One that has none of
 // ours to compute always can. Under the pool's lock.
-func roomIn(e *llmlb.Endpoint, load *llmlb.Load) bool {
+func roomIn(e *llmlb.Endpoint, load *llmlb.Load, now time.Time) bool {
+	if most, known := e.CanTake(now); known && load.Own >= most {
+		return false
+	}
 	l := e.Ledger()
 	calls, _ := l.OwnCalls()
 	if calls == 0 {
@@ -96,7 +99,7 @@ func Room(e *llmlb.Endpoint, now time.Time) (room, usable bool) {
 	if m != nil && m.MaxConcurrent > 0 && load.Own >= m.MaxConcurrent {
 		return false, true
 	}
-	return roomIn(e, &load), true
+	return roomIn(e, &load, now), true
 }
 
 // Saturation is how much the pool has to do by what it can take, 1 being all of
