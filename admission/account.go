@@ -86,8 +86,8 @@ func (x *exchange) publish() {
 	repl.Set("llm.error", c.Refusal)
 	repl.Set("llm.class", c.Class)
 	repl.Set("llm.tenant", x.handler.shown(c.Tenant))
-	if x.waited > 0 {
-		repl.Set("llm.queue_wait_ms", millis(x.waited))
+	if c.Waited > 0 {
+		repl.Set("llm.queue_wait_ms", millis(c.Waited))
 	}
 	if c.Lease != nil {
 		repl.Set("llm.endpoint", c.Lease.Endpoint().Name())
@@ -140,8 +140,8 @@ func (x *exchange) log(returned bool) {
 	if status := x.rec.status; x.beat.begun() && status != 0 && status != http.StatusOK {
 		fields.Set(zap.Int("llm_status", status)) // Caddy's own says 200
 	}
-	if x.waited > 0 {
-		fields.Set(zap.Float64("llm_queue_wait_ms", millis(x.waited)))
+	if c.Waited > 0 {
+		fields.Set(zap.Float64("llm_queue_wait_ms", millis(c.Waited)))
 	}
 	if c.Model != "" {
 		fields.Set(zap.String("llm_model", c.Model))

@@ -31,7 +31,6 @@ type exchange struct {
 	beat    *heartbeat // nil without
 	found   found
 	answer  []byte        // what we have to say ourselves: lists of models
-	waited  time.Duration // in all
 	pause   time.Duration // the last lull
 	settled bool
 }

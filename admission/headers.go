@@ -14,6 +14,7 @@ var stripped = []string{
 	"X-Llm-Decision",
 	"X-Llm-Matched-Tokens",
 	"X-Llm-Attempts",
+	"X-Llm-Queue-Wait",
 
 	"Endpoint-Load-Metrics-Format",
 

@@ -39,7 +39,7 @@ func (x *exchange) turn() *refusal {
 		return x.turnedAway(entry)
 	}
 	x.turns.arm(false)
-	defer func() { x.waited += time.Since(began) }()
+	defer func() { c.Waited += time.Since(began) }()
 	if x.pastDeadline() {
 		x.turns.queue.Remove(w, time.Now())
 		return x.late()
@@ -110,21 +110,23 @@ func (x *exchange) atOnce() *refusal {
 		return noEndpoint()
 	case selection.Overloaded:
 		return overloaded(time.Until(x.call.RetryAt))
+	default:
+		return nil // granted, or Select's to choose
 	}
-	return nil // granted, or Select's to choose
 }
 
 // turnedAway is for a Call that must not wait.
 func (x *exchange) turnedAway(why queue.Entry) *refusal {
 	q := x.turns.queue
 	again := q.Expected(x.class)
-	switch {
-	case why == queue.Hopeless:
+	switch why {
+	case queue.Hopeless:
 		return overloaded(time.Until(x.call.RetryAt))
-	case why == queue.FullTokens:
+	case queue.FullTokens:
 		return queueTokens(x.handler.maxTokens(), again)
+	default:
+		return queueFull(x.handler.calls(), again)
 	}
-	return queueFull(x.handler.calls(), again)
 }
 
 // inVain is for a Call whose time is over.
@@ -195,7 +197,7 @@ func (x *exchange) lull() {
 	case <-timer.C:
 	case <-x.request.Context().Done():
 	}
-	x.waited += time.Since(began)
+	c.Waited += time.Since(began)
 }
 
 // giveBack ends a reservation that nothing has come of: it was no attempt.

@@ -51,6 +51,8 @@ func place(c *llmlb.Call, now time.Time) queue.Placement {
 		p.Answer, p.Unbooked = queue.Placed, true
 	case selection.Full, selection.Busy, selection.Overloaded:
 		p.Answer = queue.Busy
+	default:
+		p.Answer = queue.Nowhere
 	}
 	return p
 }

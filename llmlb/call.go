@@ -98,6 +98,9 @@ type Call struct {
 	// queue.
 	Class string
 
+	// Waited is how long the Call has waited for its turn, in all.
+	Waited time.Duration
+
 	// StripUsage says that usage was asked for in the client's place, so the
 	// chunk that has nothing else is not for it.
 	StripUsage bool
@@ -228,10 +231,10 @@ func (c *Call) EndAttempt(now time.Time, o Outcome) {
 	}
 	if c.Generates() {
 		c.Lease.Endpoint().ended(now, c, o)
-		switch o {
-		case FirstTokenTimeout:
+		if o == FirstTokenTimeout {
 			c.Silences++
-		case ClientGone:
+		}
+		if o == ClientGone {
 			c.Lease.Endpoint().cancelled.Add(uint64(c.computed() + max(c.OutputTokens, c.TokenEvents)))
 		}
 		if o == Served {

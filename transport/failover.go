@@ -27,6 +27,10 @@ type failure struct {
 	outcome llmlb.Outcome
 	err     error       // what to say of it in the log
 	answer  *llmlb.Kept // what the server said, nil when it said nothing
+
+	// unfit says that no connection was even tried: it is the request that cannot
+	// be sent, now or later.
+	unfit bool
 }
 
 // replaceable reports whether another attempt may follow one that ended so, and
@@ -52,6 +56,9 @@ func (a *attempt) fail(f *failure, again bool) error {
 	if gone := a.client.Err(); gone != nil {
 		a.end(time.Now(), llmlb.ClientGone)
 		return gone
+	}
+	if f.unfit {
+		a.call.Exclude(a.endpoint)
 	}
 	a.strike(f.outcome, f.answer)
 	if f.answer != nil && f.outcome == llmlb.Overloaded && (f.answer.RetryAfter == 0 || !a.about(f.answer)) {

@@ -15,6 +15,7 @@ const (
 	headerDecision = "X-LLM-Decision"
 	headerMatched  = "X-LLM-Matched-Tokens"
 	headerAttempts = "X-LLM-Attempts"
+	headerWait     = "X-LLM-Queue-Wait" // milliseconds; absent where there was none
 )
 
 func (a *attempt) decisionHeaders(h http.Header) {
@@ -28,6 +29,9 @@ func (a *attempt) decisionHeaders(h http.Header) {
 		h.Set(headerMatched, strconv.Itoa(c.Decision.Matched))
 	}
 	h.Set(headerAttempts, strconv.Itoa(c.Attempts))
+	if c.Waited > 0 {
+		h.Set(headerWait, strconv.FormatInt(max(1, c.Waited.Milliseconds()), 10))
+	}
 }
 
 // sayWhen adds the Retry-After that engines leave out.

@@ -106,6 +106,7 @@ func (a *attempt) send(req *http.Request) (*http.Response, error) {
 		a.endpoint.NotReached(now, reason(why))
 	}
 	f := a.unanswered(req.Context(), err, connected)
+	f.unfit = !connected && !w.tried() && req.Context().Err() == nil
 	return nil, a.fail(f, a.replaceable(f.outcome))
 }
 

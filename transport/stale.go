@@ -95,6 +95,13 @@ func (w *watch) why() error {
 	return w.failure
 }
 
+// tried reports whether anything was done to get a connection.
+func (w *watch) tried() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.failure != nil || !w.dialing.IsZero()
+}
+
 // stale reports whether the try failed because its connection had been closed
 // before the server could read the request. A request that was never written to
 // its end cannot have been read to its end either.

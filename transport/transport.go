@@ -27,8 +27,8 @@ func init() {
 type Transport struct {
 	*reverseproxy.HTTPTransport
 
-	// Whether the headers X-LLM-Endpoint, X-LLM-Decision, X-LLM-Matched-Tokens
-	// and X-LLM-Attempts are added to responses: "on" or "off". They name
+	// Whether the headers X-LLM-Endpoint, X-LLM-Decision, X-LLM-Matched-Tokens,
+	// X-LLM-Attempts and X-LLM-Queue-Wait are added to responses: "on" or "off". They name
 	// endpoints and never tell addresses. Default: on.
 	Headers string `json:"headers,omitempty"`
 
