@@ -83,27 +83,7 @@ func writeLoad(b *strings.Builder, p *llmlb.PoolStatus) {
 	}
 	writeTable(b, columns, rows)
 	writeQueue(b, &p.Queue)
-}
-
-// writeQueue tells what waits, class by class where there are several.
-func writeQueue(b *strings.Builder, q *llmlb.QueueStatus) {
-	if q.Calls == 0 {
-		return
-	}
-	b.WriteString("queue: ")
-	several := 0
-	for i := range q.Classes {
-		if c := &q.Classes[i]; c.Calls > 0 {
-			if several++; several > 1 {
-				b.WriteString(", ")
-			}
-			fmt.Fprintf(b, "%d %s (oldest %s)", c.Calls, printable(c.Name), strings.TrimSpace(latency(&c.OldestMillis)))
-		}
-	}
-	if several == 0 {
-		fmt.Fprintf(b, "%d requests", q.Calls)
-	}
-	fmt.Fprintf(b, "; %d tokens; saturation %.2f\n", q.Tokens, q.Saturation)
+	writeRefused(b, p.Refusals)
 }
 
 // writeTable writes a line of headings and the rows, each with a cell for every

@@ -12,6 +12,10 @@ type PoolStatus struct {
 	// Queue is what waits for a server.
 	Queue QueueStatus `json:"queue"`
 
+	// Refusals is how many requests the gateway has answered itself, by the code
+	// of the answer.
+	Refusals map[string]uint64 `json:"refusals,omitempty"`
+
 	// Models is what answers have taught about each model, the most used first.
 	Models []ModelStatus `json:"models,omitempty"`
 }
@@ -102,9 +106,11 @@ type EndpointStatus struct {
 // their streams end.
 func (p *Pool) Status(now time.Time) PoolStatus {
 	queue := p.QueueStatus(now) // which asks the pool
+	refusals := make(map[string]uint64)
+	p.Refusals(func(reason string, n uint64) { refusals[reason] = n })
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	st := PoolStatus{Pool: p.name, Queue: queue, Endpoints: make([]EndpointStatus, 0, len(p.order))}
+	st := PoolStatus{Pool: p.name, Queue: queue, Refusals: refusals, Endpoints: make([]EndpointStatus, 0, len(p.order))}
 	var s *Settings
 	if n := len(p.running); n > 0 {
 		s = p.running[n-1]
