@@ -8,7 +8,8 @@ import (
 
 // bodies is the memory that the bodies of a pool's requests may take, from the
 // first byte read until the answer has begun. What is being read counts as it
-// comes, so that a client which announces much and sends nothing takes nothing.
+// comes, so that a client which announces much and sends nothing takes next to
+// nothing.
 type bodies struct{ held atomic.Int64 }
 
 const (
@@ -32,7 +33,8 @@ func bound(size, limit int64) int64 {
 // room reports whether a body of the given length, -1 for an unknown one, could
 // be taken now.
 func (b *bodies) room(length, limit int64) bool {
-	return b.held.Load()+max(length, 1) <= bound(length, limit)
+	held := b.held.Load()
+	return held == 0 || held+max(length, 1) <= bound(length, limit)
 }
 
 // share is what one request holds.
@@ -44,12 +46,14 @@ type share struct {
 
 // take asks for n bytes more.
 func (s *share) take(n int64) bool {
-	if s.of.held.Add(n) > bound(s.held+n, s.limit) {
-		s.of.held.Add(-n)
-		return false
-	}
 	s.held += n
-	return true
+	all := s.of.held.Add(n)
+	alone := all == s.held // what is reserved then keeps out nobody
+	if all <= bound(s.held, s.limit) || alone && all <= s.limit {
+		return true
+	}
+	s.set(s.held - n)
+	return false
 }
 
 // set makes the share n bytes, whatever that does to the whole: a body that was
@@ -59,17 +63,24 @@ func (s *share) set(n int64) {
 	s.held = n
 }
 
-// counted reads on account of a share.
+// counted reads on account of a share, into a buffer that grows: what it has room
+// for counts, since that is the memory it takes.
 type counted struct {
 	from  io.Reader
 	share *share
+	read  int64
+	paid  int64
 }
 
 // Read implements io.Reader.
 func (c *counted) Read(p []byte) (int, error) {
-	n, err := c.from.Read(p)
-	if n > 0 && !c.share.take(int64(n)) {
-		return n, errNoMemory
+	if room := c.read + int64(len(p)); room > c.paid {
+		if !c.share.take(room - c.paid) {
+			return 0, errNoMemory
+		}
+		c.paid = room
 	}
+	n, err := c.from.Read(p)
+	c.read += int64(n)
 	return n, err
 }

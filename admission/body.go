@@ -64,7 +64,9 @@ func (h *Handler) unread(r *http.Request, err error) *refusal {
 			status: http.StatusRequestTimeout, code: "body_timeout",
 			message: "The request body did not arrive within " + h.bodyTimeout().String() + ".",
 		}
-	case errors.Is(err, io.ErrUnexpectedEOF), r.Context().Err() != nil:
+	case errors.Is(err, io.ErrUnexpectedEOF), r.Context().Err() != nil, r.ProtoMajor == 3:
+		// Over HTTP/3 whatever breaks a body off ends its stream, of which the
+		// context may learn a moment later.
 		return clientGone()
 	}
 	return &refusal{

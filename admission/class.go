@@ -39,7 +39,7 @@ type Class struct {
 
 	// How long after its arrival a request of the class may still wait. Default:
 	// 15 minutes for a class called "background", the queue's max_wait for the
-	// others.
+	// others, and for all where that is 0.
 	MaxWait *caddy.Duration `json:"max_wait,omitempty"`
 
 	// How long after its arrival a request of the class is worth starting. One
@@ -160,7 +160,7 @@ func (h *Handler) queued(c *Class, rank int) *queue.Class {
 	}
 	if c.Name == background {
 		q.Saturation = backgroundSaturation
-		if h.calls() > 0 {
+		if h.maxWait() > 0 {
 			q.MaxWait = backgroundMaxWait
 		}
 	}

@@ -10,16 +10,17 @@
 //
 // A request ends here, before the proxy runs, when its path is not served, its
 // body is too long, too slow or not acceptable, or no endpoint may take it. Such
-// answers are JSON in the shape of OpenAI's errors and carry no address and no
+// answers are JSON in the shape of the API's errors and carry no address and no
 // text of Go's. Every answer given before the body was read to its end closes
 // an HTTP/1 connection: Caddy's server would take the unread rest of a chunked
 // body for new requests, and they would pass every rule of the site.
 //
 // When the proxy comes back without an answer, the Call either waits, because
-// all that was left had too much to do and that passes in its time, and the proxy
-// is called again (exchange.go, wait.go); or it gets what an endpoint has said
-// that refused it (relay.go); or an error of ours. Handlers between this one and
-// the proxy then run once more, and find the request as they did before.
+// all that was left had too much to do and that passes in its time, or nobody could
+// be reached, and the proxy is called again (exchange.go, turn.go); or it gets what
+// an endpoint has said that refused it (relay.go); or an error of ours. Handlers
+// between this one and the proxy then run once more, and find the request as they
+// did before.
 //
 // With a heartbeat the client may have its status before any of this is known
 // (heartbeat.go). What comes then that is no event stream becomes an event
@@ -27,6 +28,7 @@
 //
 // # What survives a reload
 //
-// Nothing here does. A request in flight keeps the handler, the Settings and the
+// What all handlers of a pool share lives as long as the pool: the queue, limits
+// and the account of bodies (turns.go). Nothing else does. A request in flight keeps the handler, the Settings and the
 // pool it began with.
 package admission

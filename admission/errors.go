@@ -121,7 +121,7 @@ func limited(d *queue.Denial) *refusal {
 func noEndpoint() *refusal {
 	return &refusal{
 		status: http.StatusServiceUnavailable, code: "no_endpoint", retryAfter: 1,
-		message: "No inference server is available at the moment.",
+		message: "No inference server is available, nor was one for as long as requests wait here (max_wait).",
 	}
 }
 
@@ -132,7 +132,7 @@ func clientGone() *refusal { return &refusal{status: statusClientGone, code: cod
 func overloaded(wait time.Duration) *refusal {
 	return &refusal{
 		status: http.StatusTooManyRequests, code: "overloaded", retryAfter: seconds(wait),
-		message: "Every inference server has too much to do at the moment. Try again later.",
+		message: "Every inference server says that it has too much to do, for longer than the request may wait (max_wait). Try again later.",
 	}
 }
 

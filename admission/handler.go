@@ -33,7 +33,7 @@ type Handler struct {
 	Paths []string `json:"paths,omitempty"`
 
 	// The longest request body in bytes. A longer one is answered 413. Each
-	// request's body is held in memory until it is answered. Default: 32 MiB.
+	// request's body is held in memory until a server has begun to answer. Default: 32 MiB.
 	MaxBody int64 `json:"max_body,omitempty"`
 
 	// How long a request body may take to arrive, after which the client gets

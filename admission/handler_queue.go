@@ -2,15 +2,18 @@ package admission
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
+
+	"github.com/caddy-llmlb/caddy-llmlb/queue"
 )
 
 // Queue is how requests wait.
 type Queue struct {
-	// How many requests may wait at once. 0 is none: a request that finds every
-	// server busy is answered at once. Default: 1024.
+	// How many requests may wait at once, of a request's class and those before
+	// it. 0 is none, which is the same as Off. Default: 1024.
 	Calls *int `json:"calls,omitempty"`
 
 	// No queue, and no holding back: a request goes to a server at once, however
@@ -26,8 +29,8 @@ type Queue struct {
 	// MiB, or max_body if that is more.
 	MaxBytes int64 `json:"max_bytes,omitempty"`
 
-	// How many prompt tokens, as they are estimated, may wait at once. Default:
-	// 0, no limit.
+	// How many tokens may wait at once, of prompts and of the answers that are
+	// expected, counted as Calls are. Default: 0, no limit.
 	MaxTokens int `json:"max_tokens,omitempty"`
 }
 
@@ -103,7 +106,13 @@ func (h *Handler) maxBytes() int64 {
 	return h.Queue.MaxBytes
 }
 
-// maxTokens is how many prompt tokens may wait, 0 for any number.
+// queues reports whether any request may wait. Where none may, nothing is held
+// back from busy endpoints either: what cannot wait here waits there.
+func (h *Handler) queues() bool {
+	return h.calls() > 0 && slices.ContainsFunc(h.classes, func(c *queue.Class) bool { return c.MaxWait > 0 })
+}
+
+// maxTokens is how many tokens may wait, 0 for any number.
 func (h *Handler) maxTokens() int {
 	if h.Queue == nil {
 		return 0

@@ -131,11 +131,11 @@ func TestUnknownModelIsRefused(t *testing.T) {
 	h := &Handler{}
 	s := lister(t, h)
 	for model, message := range map[string]string{
-		"nope":                         `The model "nope" is not served here.`,
-		" m ":                          `The model " m " is not served here.`,
-		"M":                            `The model "M" is not served here.`,
-		`a"b\`:                         `The model "a\"b\\" is not served here.`,
-		strings.Repeat("ü", 100):       `The model "` + strings.Repeat("ü", 64) + `…" is not served here.`,
+		"nope":                         `The model "nope" is on the list of no inference server (GET /v1/models).`,
+		" m ":                          `The model " m " is on the list of no inference server (GET /v1/models).`,
+		"M":                            `The model "M" is on the list of no inference server (GET /v1/models).`,
+		`a"b\`:                         `The model "a\"b\\" is on the list of no inference server (GET /v1/models).`,
+		strings.Repeat("ü", 100):       `The model "` + strings.Repeat("ü", 64) + `…" is on the list of no inference server (GET /v1/models).`,
 		"m":                            "",
 		"org/n":                        "",
 		"":                             "",

@@ -15,10 +15,12 @@ func (x *exchange) turn() *refusal {
 		return nil
 	}
 	c, until := x.call, x.until()
-	if x.outOfUse(until) {
+	switch {
+	case !x.deadline.IsZero() && !time.Now().Before(x.deadline):
+		return x.late()
+	case x.outOfUse(until):
 		return noEndpoint()
-	}
-	if !x.waits() {
+	case !x.handler.queues():
 		return x.atOnce()
 	}
 	w := x.waiter
@@ -53,6 +55,7 @@ func (x *exchange) turn() *refusal {
 		x.turns.tick() // a pause may end at this very moment
 	}
 	waits := x.turns.queue.Remove(w, time.Now())
+	x.turns.arm(false) // the next one may have been tried
 	switch {
 	case x.gone():
 		x.giveBack() // it may have been granted at this very moment
@@ -63,12 +66,17 @@ func (x *exchange) turn() *refusal {
 	return nil
 }
 
-// waits reports whether requests like this one may wait. Where none may, nothing
-// is held back from busy endpoints either: what cannot wait here waits there.
-func (x *exchange) waits() bool { return x.bounds().Calls > 0 && x.class.MaxWait > 0 }
+// waits reports whether requests like this one may wait.
+func (x *exchange) waits() bool { return x.handler.queues() && x.class.MaxWait > 0 }
 
+// bounds are those of the queue. A class that may not wait takes its turn or
+// leaves.
 func (x *exchange) bounds() queue.Bounds {
-	return queue.Bounds{Calls: x.handler.calls(), Tokens: x.handler.maxTokens()}
+	b := queue.Bounds{Calls: x.handler.calls(), Tokens: x.handler.maxTokens()}
+	if x.class.MaxWait <= 0 {
+		b.Calls = 0
+	}
+	return b
 }
 
 // until is when the Call stops waiting.
@@ -185,7 +193,7 @@ func (x *exchange) lull() {
 	x.pause = min(max(lullFirst, 2*x.pause), lullMost)
 	began := time.Now()
 	at := began.Add(x.pause)
-	if c.RetryAt.After(at) {
+	if c.RetryAt.After(at) && !c.Unsent() { // a server that is down may come up before its next trial
 		at = c.RetryAt
 	}
 	if until := x.until(); at.After(until) {

@@ -77,7 +77,7 @@ func (t *turns) arm(again bool) {
 	}
 	now := time.Now()
 	at, _ := t.pool.NextRoom(now)
-	if again {
+	if t.queue.Again() || again {
 		at = now.Add(soon)
 	}
 	if at.IsZero() {

@@ -40,7 +40,7 @@ func TestWholeConfigurationsInTheDocumentationValidate(t *testing.T) {
 	for _, name := range []string{"KEY_ALICE", "KEY_BOB", "LLM_API_KEY"} {
 		t.Setenv(name, "k")
 	}
-	for _, file := range []string{"../README.md", "../docs/caddyfile.md", "../docs/monitoring.md", "../docs/failover.md"} {
+	for _, file := range []string{"../README.md", "../docs/caddyfile.md", "../docs/admission.md", "../docs/monitoring.md", "../docs/failover.md"} {
 		found := 0
 		for i, block := range strings.Split(read(t, file), "\n```") {
 			if i%2 == 0 {

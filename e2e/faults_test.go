@@ -23,6 +23,7 @@ var updateFaults = flag.Bool("update", false, "write the table of docs/failover.
 const (
 	faultFirstToken = 2 * time.Second
 	faultStall      = 2 * time.Second
+	faultWait       = 5 * time.Second // max_wait
 )
 
 // nobody is no fault of the simulator, but that there is none.
@@ -90,7 +91,7 @@ func newFaultWorld(t *testing.T, faults []int) *faultWorld {
 			line, options = fmt.Sprintf("fault %s\n", f.fault), "scrape_interval 2s\nstale_after 20s\n"
 		}
 		faulty := sim(faultyName(i), line)
-		options += fmt.Sprintf("local_zone here\nfirst_token %v %v\nstall_timeout %v\nqueue {\nmax_wait 5s\n}\n", faultFirstToken, faultFirstToken, faultStall)
+		options += fmt.Sprintf("local_zone here\nfirst_token %v %v\nstall_timeout %v\nqueue {\nmax_wait %v\n}\n", faultFirstToken, faultFirstToken, faultStall, faultWait)
 		// The faulty server is the nearer one, so that it is asked first.
 		options += fmt.Sprintf("endpoint %s {\nname %%s-%%s\nzone here\n}\n", faulty)
 		pair := fmt.Sprintf(options, faultyName(i), "pair") + fmt.Sprintf("endpoint %s {\nname healthy-%d\nzone there\n}\n", healthy, i)
@@ -204,6 +205,8 @@ func (r told) wait(t *testing.T, fault string, ended map[string]int) string {
 		least, words = 300*time.Millisecond, "when its first token comes (0.3 s)"
 	case strings.HasPrefix(fault, "trickle"):
 		words = "as slowly as it comes"
+	case ended["unreachable"] > 1:
+		least, words = faultWait, fmt.Sprintf("after `max_wait` (%v)", faultWait)
 	case ended["overloaded"] > 1:
 		// 250 ms after the first answer, twice as long after the second.
 		least, words = 750*time.Millisecond, fmt.Sprintf("after the pauses between %d attempts (0.75 s)", ended["overloaded"])
@@ -279,7 +282,9 @@ func (w *faultWorld) row(t *testing.T, i int) string {
 	all.Wait()
 	then := w.stateOf(bad("pair"), w.settledAt(bad("pair")))
 	attempts := strconv.Itoa(paired.attempts)
-	if total(endedAlone) != 1 {
+	if endedAlone["unreachable"] > 1 {
+		attempts += ", alone several" // it knocks until its time is over
+	} else if total(endedAlone) != 1 {
 		attempts += fmt.Sprintf(", alone %d", total(endedAlone))
 	}
 	name := "`" + f.fault + "`"
