@@ -68,13 +68,14 @@ func (s *share) set(n int64) {
 type counted struct {
 	from  io.Reader
 	share *share
+	most  int64 // how much can come
 	read  int64
 	paid  int64
 }
 
 // Read implements io.Reader.
 func (c *counted) Read(p []byte) (int, error) {
-	if room := c.read + int64(len(p)); room > c.paid {
+	if room := min(c.read+int64(len(p)), c.most); room > c.paid {
 		if !c.share.take(room - c.paid) {
 			return 0, errNoMemory
 		}

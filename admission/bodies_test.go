@@ -1,6 +1,13 @@
 package admission
 
-import "testing"
+import (
+	"bytes"
+	"errors"
+	"io"
+	"testing"
+
+	"github.com/caddy-llmlb/caddy-llmlb/request"
+)
 
 // The longest body that is taken by itself is taken when nobody else has one:
 // what is kept for small bodies would otherwise keep it out for ever.
@@ -31,4 +38,37 @@ func TestTheLongestBodyIsTakenWhenItIsAlone(t *testing.T) {
 	if !small.take(smallBody - 1) {
 		t.Error("and they do not get it")
 	}
+}
+
+// What counts is the memory that a body takes while it comes, which is that of its
+// buffer, but no more than the body can have.
+func TestABufferCounts(t *testing.T) {
+	const limit = 1 << 20
+	var all bodies
+	half := share{of: &all, limit: limit}
+	from := io.MultiReader(bytes.NewReader(make([]byte, 200<<10)), stop(func() {
+		if held := all.held.Load(); held < 256<<10 || held > 512<<10 {
+			t.Errorf("%d bytes are held when 200 KiB have come", held)
+		}
+	}))
+	if _, err := request.ReadBody(&counted{from: from, share: &half, most: limit}, limit, limit); !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Error(err)
+	}
+	half.set(0)
+	for _, length := range []int64{limit, -1} {
+		whole := share{of: &all, limit: limit}
+		body, err := request.ReadBody(&counted{from: bytes.NewReader(make([]byte, limit)), share: &whole, most: limit}, length, limit)
+		if err != nil || len(body) != limit || all.held.Load() != limit {
+			t.Errorf("length %d: %d bytes, %v; %d are held", length, len(body), err, all.held.Load())
+		}
+		whole.set(0)
+	}
+}
+
+// stop is a reader that breaks off.
+type stop func()
+
+func (s stop) Read([]byte) (int, error) {
+	s()
+	return 0, io.ErrUnexpectedEOF
 }

@@ -27,7 +27,11 @@ func (x *exchange) take() *refusal {
 	// Not every kind of connection has deadlines; then Caddy's own limits hold.
 	deadlines := http.NewResponseController(x.writer)
 	_ = deadlines.SetReadDeadline(time.Now().Add(h.bodyTimeout()))
-	body, err := request.ReadBody(&counted{from: r.Body, share: &x.share}, r.ContentLength, h.maxBody())
+	most := h.maxBody()
+	if r.ContentLength > 0 {
+		most = r.ContentLength
+	}
+	body, err := request.ReadBody(&counted{from: r.Body, share: &x.share, most: most}, r.ContentLength, h.maxBody())
 	if err != nil {
 		return h.unread(r, err)
 	}

@@ -38,7 +38,7 @@ func decode(encoding string, body []byte, limit int64, s *share) ([]byte, error)
 	if err != nil {
 		return body, nil //nolint:nilerr // not what it says: the engine will find out
 	}
-	plain, err := io.ReadAll(&counted{from: io.LimitReader(r, limit+1), share: s})
+	plain, err := io.ReadAll(&counted{from: io.LimitReader(r, limit+1), share: s, most: limit})
 	switch {
 	case errors.Is(err, errNoMemory):
 		return nil, err

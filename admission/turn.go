@@ -42,8 +42,8 @@ func (x *exchange) turn() *refusal {
 	}
 	x.turns.arm(false)
 	defer func() { c.Waited += time.Since(began) }()
-	if x.pastDeadline() {
-		x.turns.queue.Remove(w, time.Now())
+	if x.pastDeadline() && x.turns.queue.Remove(w, time.Now()) {
+		x.turns.arm(false)
 		return x.late()
 	}
 	timer := time.NewTimer(time.Until(until))

@@ -66,11 +66,18 @@ func (t *turns) room(e *llmlb.Endpoint) {
 	t.arm(again)
 }
 
-// soon is when the rest is done of what could not be done under one lock.
-const soon = time.Millisecond
+const (
+	// soon is when the rest is done of what could not be done under one lock.
+	soon = time.Millisecond
+
+	// lull is how long an endpoint with room may go unasked. What makes somebody
+	// take it may be noticed nowhere near it: the pool is less saturated, a class
+	// is owed more, or the line for another endpoint has become too long.
+	lull = 100 * time.Millisecond
+)
 
 // arm has the timer fire when an endpoint may have room next by nothing but the
-// passing of time.
+// passing of time, or may be taken though it had room before.
 func (t *turns) arm(again bool) {
 	if t.queue.Len() == 0 {
 		return
@@ -80,8 +87,8 @@ func (t *turns) arm(again bool) {
 	if t.queue.Again() || again {
 		at = now.Add(soon)
 	}
-	if at.IsZero() {
-		return
+	if at.IsZero() || at.Sub(now) > lull {
+		at = now.Add(lull)
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 )
 
 // pair starts two servers behind one gateway.
@@ -212,25 +213,29 @@ func TestRequestsWithoutABody(t *testing.T) {
 	}
 }
 
-// Cheap requests are served while every server is at its limit of generations.
+// Cheap requests are served while every server is at its limit of generations and
+// as many requests wait as may: nothing that an engine need not compute stands in
+// that line, and neither does what the site serves itself.
 func TestCheapRequestsPassAFullPool(t *testing.T) {
 	a := newBackend(t)
-	g := start(t, fmt.Sprintf("llm_proxy %s {\n%sendpoint %s {\nmax_concurrent 1\n}\n}\n", a.addr(), fast, a.addr()))
-	open := gate(a)
-	defer open()
-	finish := streams(g, 1)
-	if r := g.post(distinct(1)); r.status != http.StatusTooManyRequests || r.header.Get("Retry-After") == "" || !strings.Contains(r.body, "max_concurrent") {
-		t.Errorf("a second generation: status %d: %s", r.status, r.body)
+	g := start(t, "respond /static/* \"a file\"\n"+singleSite(a, 1, "queue 1\n"))
+	s := stepping(t, a)
+	served := []<-chan reply{g.asks(t, http.DefaultClient, "runs")}
+	s.arrived()
+	served = append(served, g.queues(t, http.DefaultClient, []string{"waits"})...)
+	if r := g.post(distinct(1)); r.status != http.StatusTooManyRequests || r.header.Get("Retry-After") == "" || !strings.Contains(r.body, `"queue_full"`) {
+		t.Errorf("a third generation: status %d: %s", r.status, r.body)
 	}
-	for _, path := range []string{"/v1/models", "/health", "/version"} {
-		res, err := http.Get(g.url + path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if r := read(t, res); r.status != http.StatusOK {
+	a.answers(answer)
+	for _, path := range []string{"/v1/models", "/v1/models/m", "/health", "/version", "/static/x"} {
+		began := time.Now()
+		if r := g.get(path); r.status != http.StatusOK {
 			t.Errorf("%s: status %d: %s", path, r.status, r.body)
 		}
+		if took := time.Since(began); took > within {
+			t.Errorf("%s: answered after %v", path, took)
+		}
 	}
-	open()
-	finish()
+	s.answer()
+	allServed(t, served)
 }

@@ -84,25 +84,38 @@ func TestABurstOfEqualsIsSpread(t *testing.T) {
 }
 
 // Without any option there is no limit: fifty requests are at the servers at
-// once. Where somebody has set one, whoever is refused is told its name.
+// once. Where somebody has set one, whoever is refused is told the name of the
+// option that would have to be another.
 func TestNoLimitUnlessSet(t *testing.T) {
 	a, b := newBackend(t), newBackend(t)
 	g := start(t, fmt.Sprintf("llm_proxy %s %s\n", a.addr(), b.addr()))
 	together(50, a, b) // nobody is answered before all fifty are there
 	burst(g, 50, distinct)
 
-	if err := g.load(fmt.Sprintf("llm_proxy %s %s {\nendpoint %s {\nmax_concurrent 2\n}\nendpoint %s {\nmax_concurrent 2\n}\n}\n",
-		a.addr(), b.addr(), a.addr(), b.addr())); err != nil {
-		t.Fatal(err)
+	limited := func(queue string) {
+		if err := g.load(fmt.Sprintf("llm_proxy %s %s {\n%sendpoint %s {\nmax_concurrent 2\n}\nendpoint %s {\nmax_concurrent 2\n}\n}\n",
+			a.addr(), b.addr(), queue, a.addr(), b.addr())); err != nil {
+			t.Fatal(err)
+		}
 	}
+	limited("")
 	openA, openB := gate(a), gate(b)
 	var running []func()
 	for range 4 {
 		running = append(running, holdStream(g, chat(true, "", prose("held", 600))))
 	}
-	r := g.post(distinct(1))
-	if r.status != http.StatusTooManyRequests || !strings.Contains(r.body, "max_concurrent") {
-		t.Errorf("status %d: %s; want 429 with the option's name", r.status, r.body)
+	// How long a request waits for a place is an option too, and so is how many do.
+	for queue, names := range map[string]string{
+		"queue {\nmax_wait 50ms\n}\n": "(max_wait)",
+		"queue {\nmax_wait 0\n}\n":    "(max_concurrent ",
+		"queue 0\n":                   "(max_concurrent ",
+		"queue off\n":                 "(max_concurrent ",
+	} {
+		limited(queue)
+		r := g.post(distinct(1))
+		if r.status != http.StatusTooManyRequests || !strings.Contains(r.body, names) || r.header.Get("Retry-After") == "" {
+			t.Errorf("with %q: status %d: %s; want 429 with the option's name, %s", queue, r.status, r.body, names)
+		}
 	}
 	openA()
 	openB()

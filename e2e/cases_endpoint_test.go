@@ -19,7 +19,7 @@ func optioned(t *testing.T, options, ofA, ofB string) (g *gateway, a, b *backend
 // cached there; the next ones go elsewhere, or are refused. A prompt that is
 // longer by itself is let in where nothing else runs.
 func TestTokenLimitOfAServer(t *testing.T) {
-	g, a, b := optioned(t, "", "max_tokens 3000", "max_tokens 3000")
+	g, a, b := optioned(t, "queue {\nmax_wait 0\n}\n", "max_tokens 3000", "max_tokens 3000")
 	openA, openB := silent(a), silent(b)
 	long := func(i int) string { return chat(true, "", prose(fmt.Sprint("prompt ", i), 8000)) }
 	var running []chan reply

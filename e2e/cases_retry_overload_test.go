@@ -253,42 +253,61 @@ func TestAbsurdRetryAfter(t *testing.T) {
 }
 
 // One server is gone, the other at its limit, and every request may be tried six
-// times. That makes no storm: the one that is gone is soon left alone.
+// times. That makes no storm: the one that is gone is soon left alone, whether
+// requests wait for the other or are refused.
 func TestRetriesDoNotDoubleAnOutage(t *testing.T) {
-	g, a, b := optioned(t, "retries 5", "", "max_concurrent 1")
-	onlyFree(a, a, b)
-	open := gate(b)
-	defer open()
-	a.goDown()
-	// The place at b is taken.
-	finish := holdStream(g, chat(true, "", prose("held", 600)))
-	before := total(g.attempts("a"))
-	var all sync.WaitGroup
-	limit := make(chan struct{}, 8)
-	for i := range 100 {
-		limit <- struct{}{}
-		all.Go(func() {
-			defer func() { <-limit }()
-			r := g.post(distinct(i))
-			if r.status != http.StatusTooManyRequests && r.status != http.StatusServiceUnavailable && r.status != http.StatusBadGateway {
-				t.Errorf("status %d: %s", r.status, r.body)
+	for name, queue := range map[string]string{"waiting": "", "refused": "\nqueue {\nmax_wait 0\n}"} {
+		t.Run(name, func(t *testing.T) {
+			const n = 100
+			g, a, b := optioned(t, "retries 5"+queue, "", "max_concurrent 1")
+			onlyFree(a, a, b)
+			open := gate(b)
+			defer open()
+			a.goDown()
+			// The place at b is taken.
+			finish := holdStream(g, chat(true, "", prose("held", 600)))
+			before := total(g.attempts("a"))
+			var all sync.WaitGroup
+			limit := make(chan struct{}, 8)
+			if queue == "" {
+				limit = make(chan struct{}, n)
 			}
-			discreet(t, r, a, b)
+			for i := range n {
+				limit <- struct{}{}
+				all.Go(func() {
+					defer func() { <-limit }()
+					r := g.post(distinct(i))
+					switch {
+					case queue == "" && r.status != http.StatusOK:
+						t.Errorf("status %d of one that has waited: %s", r.status, r.body)
+					case queue != "" && r.status != http.StatusTooManyRequests && r.status != http.StatusServiceUnavailable && r.status != http.StatusBadGateway:
+						t.Errorf("status %d: %s", r.status, r.body)
+					}
+					if queue != "" {
+						discreet(t, r, a, b)
+					}
+				})
+			}
+			if queue == "" {
+				eventually(t, "all of them to wait", func() bool { return g.queued() == n })
+			} else {
+				all.Wait()
+			}
+			ended := g.attempts("a")
+			t.Logf("attempts at the server that is gone: %v", ended)
+			if n := total(ended) - before; n > 20 {
+				t.Errorf("%d of 100 requests were tried at the server that is gone", n)
+			}
+			if n := total(ended) + total(g.attempts("b")); n >= 150 {
+				t.Errorf("%d attempts for 100 requests", n)
+			}
+			if n := b.count(); n != 1 {
+				t.Errorf("the server at its limit got %d requests, want the one that it holds", n)
+			}
+			open()
+			finish()
+			all.Wait()
+			g.idle(t)
 		})
 	}
-	all.Wait()
-	ended := g.attempts("a")
-	t.Logf("attempts at the server that is gone: %v", ended)
-	if n := total(ended) - before; n > 20 {
-		t.Errorf("%d of 100 requests were tried at the server that is gone", n)
-	}
-	if n := total(ended) + total(g.attempts("b")); n >= 150 {
-		t.Errorf("%d attempts for 100 requests", n)
-	}
-	if n := b.count(); n != 1 {
-		t.Errorf("the server at its limit got %d requests, want the one that it holds", n)
-	}
-	open()
-	finish()
-	g.idle(t)
 }

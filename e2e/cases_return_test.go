@@ -105,8 +105,8 @@ func TestAServerThatFailedAtTheStartGetsItsShareBack(t *testing.T) {
 	// What the failures count for is halved every five seconds.
 	began := time.Now()
 	for round, even := 0, 0; even < 3; round++ {
-		if time.Since(began) > 25*time.Second {
-			t.Fatal("the split is not even 25 s after the last failure")
+		if time.Since(began) > 15*time.Second {
+			t.Fatal("the split is not even 15 s after the last failure")
 		}
 		served := burst(g, 40, func(i int) string { return chat(false, "", prose(fmt.Sprintf("%d of round %d", i, round), 600)) })
 		if even++; served["b"] < 15 || served["b"] > 25 {

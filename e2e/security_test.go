@@ -85,12 +85,14 @@ func TestErrorsTellNoAddresses(t *testing.T) {
 	a.answers(func(http.ResponseWriter, *http.Request, []byte) { panic(http.ErrAbortHandler) })
 	_, port, _ := strings.Cut(dead, ":")
 	_, portA, _ := strings.Cut(a.addr(), ":")
+	const atOnce = "queue {\nmax_wait 0\n}\n"
 	for name, site := range map[string]string{
-		"refused":          fmt.Sprintf("llm_proxy %s {\n%s}\n", dead, fast),
-		"closed":           fmt.Sprintf("llm_proxy %s {\n%s}\n", a.addr(), fast),
-		"all draining":     fmt.Sprintf("llm_proxy %s {\nendpoint %s {\ndrain\n}\n}\n", a.addr(), a.addr()),
-		"unresolvable":     "llm_proxy no-such-host.invalid:80\n",
-		"unknown protocol": fmt.Sprintf("llm_proxy https://%s {\n%s}\n", a.addr(), fast),
+		"refused":          fmt.Sprintf("llm_proxy %s {\n%s%s}\n", dead, fast, atOnce),
+		"closed":           fmt.Sprintf("llm_proxy %s {\n%s%s}\n", a.addr(), fast, atOnce),
+		"all draining":     fmt.Sprintf("llm_proxy %s {\n%sendpoint %s {\ndrain\n}\n}\n", a.addr(), atOnce, a.addr()),
+		"unresolvable":     "llm_proxy no-such-host.invalid:80 {\n" + atOnce + "}\n",
+		"unknown protocol": fmt.Sprintf("llm_proxy https://%s {\n%s%s}\n", a.addr(), fast, atOnce),
+		"after a wait":     fmt.Sprintf("llm_proxy %s {\n%squeue {\nmax_wait 200ms\n}\n}\n", dead, fast),
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := start(t, site)

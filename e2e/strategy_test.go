@@ -86,7 +86,7 @@ func TestAPolicyOfCaddysInTheShorthand(t *testing.T) {
 	})
 	t.Run("at its limit", func(t *testing.T) {
 		c := newBackend(t)
-		g := start(t, fmt.Sprintf("llm_proxy %s {\npool limits\n%sstrategy least_conn\nendpoint %s {\nmax_concurrent 1\n}\n}\n", c.addr(), fast, c.addr()))
+		g := start(t, fmt.Sprintf("llm_proxy %s {\npool limits\nqueue {\nmax_wait 0\n}\n%sstrategy least_conn\nendpoint %s {\nmax_concurrent 1\n}\n}\n", c.addr(), fast, c.addr()))
 		open := gate(c)
 		finish := streams(g, 1)
 		if r := g.post(chat(false, "", "one too many")); r.status != http.StatusTooManyRequests {

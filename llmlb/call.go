@@ -94,6 +94,10 @@ type Call struct {
 	// will be served first. The queue sets it while the Call is placed.
 	Line interface{ Ahead(e *Endpoint) float64 }
 
+	// Impatient says that the Call has waited too long for the endpoint that has
+	// its prefix, and takes any that has room.
+	Impatient bool
+
 	// Class is the service level the Call belongs to, empty where there is no
 	// queue.
 	Class string
@@ -141,11 +145,27 @@ func (c *Call) Begin(e *Endpoint, now time.Time) {
 	c.Outcome, c.Tried = OutcomeNone, e
 	p := e.pool
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	p.budget.began(now, c.Attempts == 1)
-	if c.Lease != nil && c.Generates() && !c.Stream && !c.Encodes {
-		c.Lease.quietly(c.Lease.start.Add(c.Decision.Predicted))
+	quiet := c.Lease != nil && c.Generates() && !c.Stream && !c.Encodes
+	if quiet {
+		c.Lease.quietly(c.FirstDue())
 	}
+	p.mu.Unlock()
+	if quiet {
+		p.roomAt(e) // what is known to be silent may leave more
+	}
+}
+
+// FirstDue is when the first token is taken to have come of an answer that shows
+// none: half of what was predicted after the Call was placed. A prompt that counts
+// for too long keeps work from a server that has none, and what was predicted of
+// each of many such would keep it idle for good; one that counts too short only
+// waits there. Zero where nothing is generated.
+func (c *Call) FirstDue() time.Time {
+	if c.Encodes {
+		return time.Time{}
+	}
+	return c.Lease.start.Add(c.Decision.Predicted / 2)
 }
 
 // ExpectedOutput is how many tokens the Call is expected to generate: the mean

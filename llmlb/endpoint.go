@@ -38,6 +38,7 @@ type Endpoint struct {
 	overload overload
 	lost     chan struct{} // see Lost; nil while nobody has asked
 	quiet    map[*Lease]struct{}
+	silent   silent
 	quietDue time.Time // when the next of them is thought to decode, zero for none
 	drain    bool
 	drainAt  time.Time

@@ -30,9 +30,11 @@ type Lease struct {
 	// what was thought to be others'.
 	ahead  int
 	others float64
+	hidden bool // among those ahead are some that show no first token
 
 	due      time.Time  // when the first token is thought to have come of a quiet answer
 	loading  bool       // see Loading
+	silent   bool       // counts in the endpoint's silent
 	first    firstToken // when measured
 	measured bool
 }
@@ -59,6 +61,7 @@ func (l *Lease) FirstToken() {
 func (l *Lease) firstToken() {
 	if l.phase == Prefill {
 		l.endpoint.ledger.firstToken(l.uncached)
+		l.unsilence()
 		l.phase = Decode
 	}
 }
@@ -71,8 +74,9 @@ func (l *Lease) sawFirstToken(now time.Time) {
 	defer l.pool.mu.Unlock()
 	if l.phase == Prefill {
 		behind := l.endpoint.ledger.own.prefillTokens - l.uncached
+		clean := l.endpoint.nothingHidden(l)
 		l.first = l.endpoint.rates.measure(l.start, now, l.ahead, l.others, behind)
-		l.measured = !l.loading
+		l.measured = clean && !l.loading
 		l.endpoint.circuit.showed(l.trial, now)
 	}
 	l.firstToken()
@@ -82,10 +86,14 @@ func (l *Lease) sawFirstToken(now time.Time) {
 // the number of tokens that were computed for it.
 func (l *Lease) learnSpeed(uncached int) {
 	l.pool.mu.Lock()
-	defer l.pool.mu.Unlock()
-	if l.measured {
+	learns := l.measured
+	if learns {
 		l.endpoint.rates.learn(l.first, uncached)
 		l.measured = false
+	}
+	l.pool.mu.Unlock()
+	if learns {
+		l.pool.roomAt(l.endpoint) // a faster one can use more
 	}
 }
 
@@ -113,6 +121,7 @@ func (l *Lease) End(now time.Time) {
 		l.pool.mu.Unlock()
 		return
 	}
+	l.unsilence()
 	if l.phase != Visit {
 		l.endpoint.ledger.release(l.phase, l.uncached, l.output)
 	}

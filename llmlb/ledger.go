@@ -22,6 +22,9 @@ type Ledger struct {
 	// that scrape therefore cannot have seen.
 	sent int
 
+	// held is how many own calls were open when the last scrape ended.
+	held int
+
 	phantom phantom
 
 	signals Signals   // the last that told load
@@ -164,7 +167,7 @@ func (l *Ledger) observe(s Signals) (restarted bool) {
 	l.otherWaiting(s.Waiting, held)
 	l.otherRunning(s.Running, held)
 	l.signals, l.scraped, l.pageAt = s, true, s.At
-	l.sent = 0
+	l.sent, l.held = 0, l.own.calls()
 	l.nextWindow(s.At)
 	return restarted
 }
@@ -318,6 +321,10 @@ func (l *Ledger) OwnCalls() (prefill, decode int) { return l.own.prefillCalls, l
 // Unseen returns how many of our own calls without a first token the last scrape
 // cannot have counted.
 func (l *Ledger) Unseen() int { return min(l.sent, l.own.prefillCalls) }
+
+// Added returns how many more of our own calls are open than when the last scrape
+// ended; below zero for fewer.
+func (l *Ledger) Added() int { return l.own.calls() - l.held }
 
 // TokensPerSecond returns the generation speed of the whole engine between the
 // last two scrapes.

@@ -57,11 +57,15 @@ const (
 )
 
 // Quiet notes that the answer will show no tokens before its end: one that comes
-// whole, or a stream that is not read.
-func (l *Lease) Quiet() {
+// whole, or a stream that is not read. due is when the first should have come that
+// nobody sees, unless Begin has said so; zero where there is none before the end.
+func (l *Lease) Quiet(due time.Time) {
 	l.pool.mu.Lock()
-	l.quietly(l.start)
-	l.pool.mu.Unlock()
+	defer l.pool.mu.Unlock()
+	if !l.due.IsZero() {
+		due = l.due
+	}
+	l.quietly(due)
 }
 
 // quietly notes it, and when the first token should have come that nobody sees.
@@ -70,7 +74,10 @@ func (l *Lease) quietly(due time.Time) {
 		return
 	}
 	if l.due = due; l.phase == Prefill {
-		l.endpoint.isQuietUntil(due)
+		if !due.IsZero() {
+			l.endpoint.isQuietUntil(due)
+		}
+		l.silence()
 	}
 	l.endpoint.circuit.isQuiet(l.trial)
 	if l.endpoint.quiet == nil {

@@ -71,7 +71,7 @@ func TestQueued(t *testing.T) {
 			c := send(p, e, 5)
 			c.Begin(e, at(5))
 		}, false},
-		{"an older stream that nobody reads", func(p *Pool, e *Endpoint) { send(p, e, 5).Lease.Quiet() }, true},
+		{"an older stream that nobody reads", func(p *Pool, e *Endpoint) { send(p, e, 5).Lease.Quiet(time.Time{}) }, true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			p, e, _ := withCircuit(t)
@@ -191,7 +191,7 @@ func TestQuietAfterTheEndIsForgotten(t *testing.T) {
 	p, e := one(t)
 	l := take(p, e, t0)
 	l.End(t0)
-	l.Quiet()
+	l.Quiet(time.Time{})
 	if len(e.quiet) != 0 || e.Queued(at(1), at(2), p.Current()) {
 		t.Error("a Lease that has ended speaks for its endpoint")
 	}

@@ -312,7 +312,7 @@ func (p *Pool) Reserve(e *Endpoint, now time.Time, uncached, output int) *Lease 
 	}
 	l := &Lease{
 		pool: p, endpoint: e, uncached: uncached, output: output, phase: phase, start: now,
-		ahead: ahead, others: others,
+		ahead: ahead, others: others, hidden: e.silent.calls > 0,
 	}
 	if phase != Visit {
 		l.trial = e.circuit.begin(now)

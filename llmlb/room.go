@@ -78,10 +78,12 @@ func (e *Endpoint) decodeQuietly(now time.Time) {
 	}
 	e.quietDue = time.Time{}
 	for l := range e.quiet {
-		if l.phase == Prefill && !l.due.After(now) {
-			l.firstToken()
-		} else if l.phase == Prefill {
+		switch {
+		case l.phase != Prefill, l.due.IsZero():
+		case l.due.After(now):
 			e.isQuietUntil(l.due)
+		default:
+			l.firstToken()
 		}
 	}
 }

@@ -12,19 +12,25 @@
 //
 // # Lines
 //
-// A Call that would wait for one endpoint, because the prefix of its prompt is
-// there and waiting costs less than computing it again, stands in that endpoint's
-// line. The others stand in a line for their model, and take what comes first. An
-// endpoint with room asks its own line and those of the models; when all of them
-// are empty it takes the Call that would have had to wait longest elsewhere, if
-// that Call agrees. So room is not left unused, nobody is tried more than once
-// for one change, and no change costs more for a longer queue than the logarithm
-// of its length.
+// Calls are of one kind when the same endpoints can serve them; kinds do not stand
+// in each other's way. A Call that would wait for one endpoint, because the prefix
+// of its prompt is there and waiting costs less than computing it again, stands in
+// that endpoint's line. The others stand in the line of their kind, and take what
+// comes first. An endpoint with room asks the first in each line that it might
+// serve, in order; when none of them can use it, it asks of each kind the Call
+// that would have to wait longest elsewhere. So room is not left unused, and
+// nobody who stays where it is, is asked twice for one change.
+//
+// What a change costs grows with the logarithm of how many wait. It grows in
+// proportion to the kinds that wait, each of which is asked, and a Call's charge
+// to the lines in which its tenant stands. An endpoint that goes out of use sends
+// its whole line elsewhere at once.
 //
 // # Order
 //
 // Across lines the order is one: by class, the highest first, while lower ones
-// are guaranteed a share; within a class by tenant, whoever has had the fewest
+// are guaranteed a share of all tokens, and may fall behind with it by what one
+// Call costs; within a class by tenant, whoever has had the fewest
 // tokens first; within a tenant by arrival. Tokens are counted as in "Fairness in
 // Serving Large Language Models" (Sheng et al., OSDI 2024): a counter for each
 // tenant grows by what its Calls cost, and one who comes back is lifted to the

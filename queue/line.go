@@ -1,164 +1,181 @@
 package queue
 
 import (
-	"container/heap"
+	"slices"
+	"time"
 
 	"github.com/caddy-llmlb/caddy-llmlb/llmlb"
 )
 
-// line is those who wait for the same: one endpoint, or whichever serves their
-// model first.
+// line is Calls of one kind that wait for the same: one endpoint, or whichever
+// serves them first.
 type line struct {
-	kind     string
+	kind     *kind
 	endpoint *llmlb.Endpoint // nil for a cold line
-	flows    map[*tenant]*flow
-	order    map[*class]*flows
-	work     map[*class]int // prompt tokens, in the line of an endpoint
+	parts    []*part         // by class, in no order
 	calls    int
-	blocked  uint64 // the version of the world in which its first could not be placed
+	blocked  uint64    // the version of the world in which its first could not be placed
+	fed      time.Time // when one of it got its place last; see relieve
 }
 
-// flow is the Calls of one tenant in one line, in the order of their arrival.
+// part is the Calls of one class in a line.
+type part struct {
+	line  *line
+	class *class
+	flows map[*tenant]*flow
+	turn  ordered[*flow] // whose turn it is
+	heavy ordered[*flow] // who has the most work, where it is the line of an endpoint
+	work  int
+	rank  int // its place in kind.longest
+
+	offer offer
+}
+
+// flow is the Calls of one tenant in one part of a line.
 type flow struct {
-	tenant     *tenant
-	line       *line
-	head, tail *Waiter
-	work       int
-	index      int
+	tenant *tenant
+	part   *part
+	oldest ordered[*Waiter] // in order of arrival
+	newest ordered[*Waiter] // in reverse, where it is the line of an endpoint
+	work   int
+	turnAt int // its places in part.turn, part.heavy and tenant.flows
+	mostAt int
+	at     int
 }
 
-func newLine(kind string, e *llmlb.Endpoint) *line {
-	return &line{
-		kind: kind, endpoint: e,
-		flows: make(map[*tenant]*flow), order: make(map[*class]*flows), work: make(map[*class]int),
-	}
-}
-
-// add has the Call stand in line, for that much work.
-func (l *line) add(w *Waiter, work int) {
-	w.work = work
-	f := l.flows[w.tenant]
-	if f == nil {
-		f = &flow{tenant: w.tenant, line: l}
-		l.flows[w.tenant] = f
-		w.tenant.flows = append(w.tenant.flows, f)
-	}
-	after := f.tail // arrivals come last, those who come back stand further ahead
-	for after != nil && after.seq > w.seq {
-		after = after.before
-	}
-	f.insert(w, after)
-	w.flow = f
-	f.work += w.work
-	l.work[w.tenant.class] += w.work
-	l.calls++
-	o := l.order[w.tenant.class]
-	if o == nil {
-		o = new(flows)
-		l.order[w.tenant.class] = o
-	}
-	if f.head == f.tail {
-		heap.Push(o, f)
-	} else if f.head == w {
-		heap.Fix(o, f.index)
-	}
-}
-
-func (f *flow) insert(w, after *Waiter) {
-	w.before = after
-	if after == nil {
-		w.behind, f.head = f.head, w
-	} else {
-		w.behind, after.behind = after.behind, w
-	}
-	if w.behind == nil {
-		f.tail = w
-	} else {
-		w.behind.before = w
-	}
-}
-
-// drop takes the Call out of the line.
-func (l *line) drop(w *Waiter) {
-	f, c := w.flow, w.tenant.class
-	first := f.head == w
-	if w.before == nil {
-		f.head = w.behind
-	} else {
-		w.before.behind = w.behind
-	}
-	if w.behind == nil {
-		f.tail = w.before
-	} else {
-		w.behind.before = w.before
-	}
-	w.before, w.behind, w.flow = nil, nil, nil
-	f.work -= w.work
-	l.work[c] -= w.work
-	l.calls--
-	o := l.order[c]
-	switch {
-	case f.head == nil:
-		heap.Remove(o, f.index)
-		delete(l.flows, f.tenant)
-		f.tenant.without(f)
-		if o.Len() == 0 {
-			delete(l.order, c)
-			delete(l.work, c)
+// part returns the part of a class, nil when nobody of it is in line.
+func (l *line) part(c *class) *part {
+	for _, p := range l.parts {
+		if p.class == c {
+			return p
 		}
-	case first:
-		heap.Fix(o, f.index)
-	}
-}
-
-// top returns the first of a class, or nil.
-func (l *line) top(c *class) *Waiter {
-	if o := l.order[c]; o != nil {
-		return (*o)[0].head
 	}
 	return nil
 }
 
-// first returns some Call that is first in its class, nil when nobody waits.
-func (l *line) first() (w *Waiter) {
-	for c := range l.order {
-		if x := l.top(c); w == nil || x.comesBefore(w) {
-			w = x
+func (l *line) makePart(c *class) *part {
+	p := &part{line: l, class: c, flows: make(map[*tenant]*flow)}
+	p.turn = ordered[*flow]{less: turnsBefore, place: func(f *flow) *int { return &f.turnAt }}
+	p.heavy = ordered[*flow]{less: hasMore, place: func(f *flow) *int { return &f.mostAt }}
+	l.parts = append(l.parts, p)
+	if l.endpoint != nil {
+		l.kind.longestOf(c).push(p)
+	}
+	return p
+}
+
+func (p *part) makeFlow(t *tenant) *flow {
+	f := &flow{tenant: t, part: p}
+	f.oldest = ordered[*Waiter]{less: cameBefore, place: func(w *Waiter) *int { return &w.oldAt }}
+	f.newest = ordered[*Waiter]{less: cameAfter, place: func(w *Waiter) *int { return &w.newAt }}
+	p.flows[t] = f
+	t.flows = append(t.flows, f)
+	f.at = len(t.flows) - 1
+	return f
+}
+
+// add has the Call stand in line, for that much work.
+func (l *line) add(w *Waiter, work int) {
+	p := l.part(w.tenant.class)
+	if p == nil {
+		p = l.makePart(w.tenant.class)
+	}
+	f := p.flows[w.tenant]
+	isNew := f == nil
+	if isNew {
+		f = p.makeFlow(w.tenant)
+	}
+	w.flow, w.work = f, work
+	f.oldest.push(w)
+	f.work += work
+	p.work += work
+	l.calls++
+	switch {
+	case isNew:
+		p.turn.push(f)
+	case f.first() == w:
+		p.turn.fix(f)
+	}
+	if l.endpoint == nil {
+		return
+	}
+	f.newest.push(w)
+	if isNew {
+		p.heavy.push(f)
+	} else {
+		p.heavy.fix(f)
+	}
+	l.kind.longestOf(p.class).fix(p)
+}
+
+// drop takes the Call out of the line.
+func (l *line) drop(w *Waiter) {
+	f := w.flow
+	p := f.part
+	first, warm := f.first() == w, l.endpoint != nil
+	f.oldest.remove(w)
+	if warm {
+		f.newest.remove(w)
+	}
+	f.work -= w.work
+	p.work -= w.work
+	l.calls--
+	w.flow = nil
+	switch {
+	case f.oldest.len() == 0:
+		p.turn.remove(f)
+		if warm {
+			p.heavy.remove(f)
+		}
+		delete(p.flows, f.tenant)
+		f.tenant.without(f)
+	default:
+		if first {
+			p.turn.fix(f)
+		}
+		if warm {
+			p.heavy.fix(f)
 		}
 	}
-	return w
+	switch {
+	case p.turn.len() == 0:
+		l.parts = slices.DeleteFunc(l.parts, func(x *part) bool { return x == p })
+		if warm {
+			l.kind.shorten(p)
+		}
+	case warm:
+		l.kind.longestOf(p.class).fix(p)
+	}
 }
 
-// comesBefore is the order of Calls whose turn it may be.
-func (w *Waiter) comesBefore(v *Waiter) bool {
-	if a, b := w.tenant.class.spec.Rank, v.tenant.class.spec.Rank; a != b {
+// first returns whose turn it is, nil when nobody waits.
+func (p *part) first() *Waiter {
+	if f := p.turn.first(); f != nil {
+		return f.first()
+	}
+	return nil
+}
+
+// last returns who would be served last, as things are: the tenant with the most
+// work here comes to an end last.
+func (p *part) last() *Waiter { return p.heavy.first().newest.first() }
+
+func (f *flow) first() *Waiter { return f.oldest.first() }
+
+func cameBefore(w, v *Waiter) bool { return w.seq < v.seq }
+func cameAfter(w, v *Waiter) bool  { return w.seq > v.seq }
+
+// turnsBefore is the order of a class.
+func turnsBefore(f, g *flow) bool {
+	if a, b := f.tenant.counter, g.tenant.counter; a != b {
 		return a < b
 	}
-	if a, b := w.tenant.counter, v.tenant.counter; a != b {
-		return a < b
-	}
-	return w.seq < v.seq
+	return f.first().seq < g.first().seq
 }
 
-// tenants counts those with a Call of the class in the line.
-func (l *line) tenants(c *class) int {
-	if o := l.order[c]; o != nil {
-		return o.Len()
+func hasMore(f, g *flow) bool {
+	if f.work != g.work {
+		return f.work > g.work
 	}
-	return 0
-}
-
-// flows is a heap: whose turn it is comes first.
-type flows []*flow
-
-func (h flows) Len() int           { return len(h) }
-func (h flows) Less(i, j int) bool { return h[i].head.comesBefore(h[j].head) }
-func (h flows) Swap(i, j int)      { h[i], h[j] = h[j], h[i]; h[i].index, h[j].index = i, j }
-func (h *flows) Push(x any)        { f := x.(*flow); f.index = len(*h); *h = append(*h, f) }
-func (h *flows) Pop() any {
-	old := *h
-	f := old[len(old)-1]
-	old[len(old)-1] = nil
-	*h = old[:len(old)-1]
-	return f
+	return f.newest.first().seq > g.newest.first().seq
 }

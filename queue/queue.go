@@ -59,19 +59,24 @@ type Queue struct {
 
 	mu      sync.Mutex
 	classes []*class // by rank
-	cold    []*line  // a line for each kind of Call that waits, in order of their making
-	warm    map[*llmlb.Endpoint]*line
+	kinds   []*kind  // those that wait, in no order
+	byName  map[string]*kind
+	warm    map[*llmlb.Endpoint][]*line // the lines for an endpoint, by kind
 	calls   int
-	tokens  int
 	seq     uint64
 	version uint64 // of the world: it rises when there may be room
 	drain   drain
-	lines   []*line // scratch
+	looked  time.Time   // see relieve
+	lines   []*line     // scratch of Freed
+	again   atomic.Bool // see Again
 }
 
 // New returns an empty queue.
 func New(w World) *Queue {
-	return &Queue{world: w, warm: make(map[*llmlb.Endpoint]*line), version: 1}
+	return &Queue{
+		world: w, version: 1,
+		byName: make(map[string]*kind), warm: make(map[*llmlb.Endpoint][]*line),
+	}
 }
 
 // Bounds are how much may wait.
@@ -102,16 +107,15 @@ func (q *Queue) Push(w *Waiter, b Bounds, now time.Time) Entry {
 		q.seq++
 		w.seq, w.since = q.seq, now
 		w.tokens = w.Call.InputTokens + output(w.Call)
-		w.cost = price(w.Call.InputTokens, output(w.Call))
+		w.cost = estimate(w.Call.InputTokens, w.Call)
 	}
 	w.queue, w.entered, w.answer = q, now, Busy
 	c := q.class(w.Class)
 	if q.straight(w, c, now) {
 		return Granted
 	}
-	if l := w.flow.line; l.endpoint == nil && (l.blocked != q.version || l.first() == w) && !w.tried {
-		q.lines = append(q.lines[:0], l)
-		q.pump(nil, now)
+	if p := w.flow.part; !w.tried && (p.line.blocked != q.version || p.first() == w) {
+		q.retry(p.line, now)
 	}
 	if w.flow == nil {
 		return Granted
@@ -135,13 +139,13 @@ func (q *Queue) Push(w *Waiter, b Bounds, now time.Time) Entry {
 // straight places a Call before which nobody stands, as most find it. One that
 // has to wait is in its line afterwards.
 func (q *Queue) straight(w *Waiter, c *class, now time.Time) bool {
-	t := c.tenant(w.Tenant, w.Weight)
+	t := c.tenant(w.Tenant)
 	w.tenant = t
 	if t.waiting == 0 {
 		c.lift(t)
 	}
 	w.tried = false
-	if q.findCold(w.Kind) != nil || c.spec.Saturation > 0 && q.world.Saturation(now) >= c.spec.Saturation {
+	if k := q.byName[w.Kind]; k != nil && k.cold != nil || c.spec.Saturation > 0 && q.world.Saturation(now) >= c.spec.Saturation {
 		q.enter(w, q.coldLine(w.Kind), 0)
 		return false
 	}
@@ -155,7 +159,7 @@ func (q *Queue) straight(w *Waiter, c *class, now time.Time) bool {
 		q.grant(w, now)
 		return true
 	case p.For != nil:
-		q.enter(w, q.warmLine(p.For), p.Uncached)
+		q.enter(w, q.warmLine(w.Kind, p.For), p.Uncached)
 	default:
 		l := q.coldLine(w.Kind)
 		q.enter(w, l, 0)
@@ -191,15 +195,21 @@ func (q *Queue) Remove(w *Waiter, now time.Time) bool {
 	if w.flow == nil {
 		return false
 	}
-	l := w.flow.line
-	first := l.first() == w
+	p := w.flow.part
+	first := p.first() == w
 	q.leave(w)
-	if first && l.blocked == q.version {
-		l.blocked = 0 // what barred it need not bar the next
-		q.lines = append(q.lines[:0], l)
-		q.pump(l.endpoint, now)
+	if first && p.line.calls > 0 && p.line.blocked == q.version {
+		q.retry(p.line, now) // what barred it need not bar the next
 	}
 	return true
+}
+
+// retry tries the first of a line again.
+func (q *Queue) retry(l *line, now time.Time) {
+	l.blocked = 0
+	if q.pump(l.endpoint, now, l) {
+		q.again.Store(true)
+	}
 }
 
 // Len returns how many Calls wait. It takes no lock.
@@ -214,27 +224,37 @@ func (q *Queue) Freed(e *llmlb.Endpoint, now time.Time) (again bool) {
 	if q.calls == 0 {
 		return false
 	}
+	q.relieve(now)
 	own := q.warm[e]
 	room, usable := q.world.Room(e, now)
 	switch {
-	case !usable && own != nil:
-		q.disband(own)
+	case !usable && len(own) > 0:
+		q.disband(e)
 		e, own = nil, nil
 	case !room:
 		return false
 	}
 	q.version++
-	q.lines = append(q.lines[:0], q.cold...)
-	if own != nil {
-		q.lines = append(q.lines, own)
+	q.lines = append(q.lines[:0], own...)
+	for _, k := range q.kinds {
+		if k.cold != nil {
+			q.lines = append(q.lines, k.cold)
+		}
 	}
-	return q.pump(e, now)
+	again = q.pump(e, now, q.lines...)
+	clear(q.lines)
+	return again
 }
 
+// Again reports, once, whether a Push or a Remove has left something undone, so
+// that all endpoints should be asked again soon. It takes no lock.
+func (q *Queue) Again() bool { return q.again.Load() && q.again.Swap(false) }
+
 // disband sends those who waited for an endpoint back to where everybody waits.
-func (q *Queue) disband(l *line) {
-	for w := l.first(); w != nil; w = l.first() {
-		q.move(w, q.coldLine(w.Kind), 0)
+func (q *Queue) disband(e *llmlb.Endpoint) {
+	for len(q.warm[e]) > 0 {
+		w := q.warm[e][0].parts[0].first()
+		q.move(w, q.coldLine(w.flow.part.line.kind.name), 0)
 	}
 }
 
@@ -251,11 +271,9 @@ func (q *Queue) Settle(w *Waiter, actual float64) {
 		return
 	}
 	w.open = false
-	t := w.tenant
-	t.open--
-	q.charge(t, actual-w.charged)
-	w.charged = actual
-	t.class.rest(t)
+	w.tenant.open--
+	w.charge(actual)
+	w.tenant.class.rest(w.tenant)
 }
 
 // Price is what tokens cost: those of a prompt that were in a cache nothing,
@@ -267,6 +285,10 @@ func price(uncached, output int) float64 {
 	const outputWeight = 2
 	return float64(max(0, uncached) + outputWeight*max(0, output))
 }
+
+// estimate is what a Call costs before it is known. It is never nothing: a tenant
+// whose Calls were free would be first for ever.
+func estimate(uncached int, c *llmlb.Call) float64 { return max(1, price(uncached, output(c))) }
 
 // output is how much the Call is expected to generate.
 func output(c *llmlb.Call) int {

@@ -33,10 +33,11 @@ func (q *Queue) Saturation(now time.Time) float64 {
 func (q *Queue) Waiting(e *llmlb.Endpoint) int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if l := q.warm[e]; l != nil {
-		return l.calls
+	calls := 0
+	for _, l := range q.warm[e] {
+		calls += l.calls
 	}
-	return 0
+	return calls
 }
 
 // ClassStatus is what is known of one class.
@@ -55,9 +56,9 @@ func (q *Queue) Status(now time.Time) []ClassStatus {
 	list := make([]ClassStatus, 0, len(q.classes))
 	for _, c := range q.classes {
 		st := ClassStatus{Name: c.spec.Name, Calls: c.calls, Tokens: c.tokens, Waits: c.waits}
-		for _, t := range c.active {
+		for _, t := range c.active.items {
 			for _, f := range t.flows {
-				st.Oldest = max(st.Oldest, now.Sub(f.head.since))
+				st.Oldest = max(st.Oldest, now.Sub(f.first().since))
 			}
 		}
 		list = append(list, st)

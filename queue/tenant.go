@@ -1,7 +1,6 @@
 package queue
 
 import (
-	"container/heap"
 	"container/list"
 	"slices"
 
@@ -12,11 +11,13 @@ import (
 type class struct {
 	spec    *Class
 	tenants map[string]*tenant
-	active  tenants    // those who wait, by their counters
-	idle    *list.List // those who neither wait nor have Calls open, the latest first
+	active  ordered[*tenant] // those who wait, by their counters
+	idle    *list.List       // those who neither wait nor have Calls open, the latest first
+	offers  ordered[*part]   // while places are given: see Queue.next
 	calls   int
 	tokens  int
 	cost    float64
+	most    float64 // what the dearest Call has cost that waited, since nobody did
 	owed    float64 // tokens that it is to have before those above it
 	last    float64 // counter of whoever was served last
 	waits   *llmlb.Histogram
@@ -27,11 +28,10 @@ type tenant struct {
 	name    string
 	class   *class
 	counter float64 // tokens it has had, by its weight
-	weight  float64
 	flows   []*flow
 	waiting int
 	open    int
-	index   int // in active
+	index   int // in active, while it waits
 	idle    *list.Element
 }
 
@@ -59,28 +59,35 @@ func (q *Queue) class(spec *Class) *class {
 		if len(q.classes) >= maxClasses {
 			q.classes = slices.DeleteFunc(q.classes, func(c *class) bool { return c.calls == 0 && len(c.tenants) == c.idle.Len() })
 		}
-		c = &class{spec: spec, tenants: make(map[string]*tenant), idle: list.New(), waits: llmlb.NewHistogram(waitBounds)}
+		c = newClass(spec)
 	}
 	i, _ := slices.BinarySearchFunc(q.classes, spec.Rank, func(c *class, rank int) int { return c.spec.Rank - rank })
 	q.classes = slices.Insert(q.classes, i, c)
 	return c
 }
 
+func newClass(spec *Class) *class {
+	return &class{
+		spec: spec, tenants: make(map[string]*tenant), idle: list.New(), waits: llmlb.NewHistogram(waitBounds),
+		active: ordered[*tenant]{
+			less:  func(t, u *tenant) bool { return t.counter < u.counter },
+			place: func(t *tenant) *int { return &t.index },
+		},
+		offers: ordered[*part]{less: offersBefore, place: func(p *part) *int { return &p.offer.at }},
+	}
+}
+
 // waitBounds are the bounds of the histogram of waits, in seconds.
 var waitBounds = []float64{0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900}
 
 // tenant returns a tenant's account, made if needed.
-func (c *class) tenant(name string, weight float64) *tenant {
+func (c *class) tenant(name string) *tenant {
 	t := c.tenants[name]
 	if t == nil {
-		t = &tenant{name: name, class: c, index: -1}
+		t = &tenant{name: name, class: c}
 		c.tenants[name] = t
 	}
 	c.wake(t)
-	if weight <= 0 {
-		weight = 1
-	}
-	t.weight = weight
 	return t
 }
 
@@ -108,40 +115,35 @@ func (c *class) rest(t *tenant) {
 // no further behind than whoever is the furthest of those who wait.
 func (c *class) lift(t *tenant) {
 	least := c.last
-	if len(c.active) > 0 {
-		least = c.active[0].counter
+	if c.active.len() > 0 {
+		least = c.active.first().counter
 	}
 	t.counter = max(t.counter, least)
 }
 
 // charge adds to a tenant's counter, less with a refund, and puts the tenant in
-// its place wherever it waits.
-func (q *Queue) charge(t *tenant, cost float64) {
-	t.counter += cost / t.weight
-	if t.index >= 0 {
-		heap.Fix(&t.class.active, t.index)
+// its place wherever it waits. The weight is the Call's, so that a refund counts
+// as much as the charge did, whatever a reload has changed.
+func (w *Waiter) charge(cost float64) {
+	weight := w.Weight
+	if weight <= 0 {
+		weight = 1
+	}
+	t := w.tenant
+	t.counter += (cost - w.charged) / weight
+	w.charged = cost
+	if t.waiting > 0 {
+		t.class.active.fix(t)
 	}
 	for _, f := range t.flows {
-		heap.Fix(f.line.order[t.class], f.index)
+		f.part.turn.fix(f)
 	}
 }
 
 func (t *tenant) without(f *flow) {
-	i := slices.Index(t.flows, f)
-	t.flows = slices.Delete(t.flows, i, i+1)
-}
-
-// tenants is a heap by counter.
-type tenants []*tenant
-
-func (h tenants) Len() int           { return len(h) }
-func (h tenants) Less(i, j int) bool { return h[i].counter < h[j].counter }
-func (h tenants) Swap(i, j int)      { h[i], h[j] = h[j], h[i]; h[i].index, h[j].index = i, j }
-func (h *tenants) Push(x any)        { t := x.(*tenant); t.index = len(*h); *h = append(*h, t) }
-func (h *tenants) Pop() any {
-	old := *h
-	t := old[len(old)-1]
-	old[len(old)-1] = nil
-	*h, t.index = old[:len(old)-1], -1
-	return t
+	last := len(t.flows) - 1
+	t.flows[f.at] = t.flows[last]
+	t.flows[f.at].at = f.at
+	t.flows[last] = nil
+	t.flows = t.flows[:last]
 }

@@ -28,8 +28,8 @@ type Waiter struct {
 	queue   *Queue
 	tenant  *tenant
 	flow    *flow // where it stands, nil when it does not wait
-	before  *Waiter
-	behind  *Waiter
+	oldAt   int   // its places in flow.oldest and flow.newest
+	newAt   int
 	seq     uint64
 	since   time.Time // when it first asked
 	entered time.Time // when it asked last
@@ -54,32 +54,29 @@ func (w *Waiter) Why() uint8 { return w.why }
 // for an endpoint, as far as they will be served before it. Selection asks while
 // it places the Call.
 func (w *Waiter) Ahead(e *llmlb.Endpoint) float64 {
-	l := w.queue.warm[e]
-	if l == nil {
-		return 0
-	}
-	above, same := 0, 0
-	for c, n := range l.work {
-		switch {
-		case c == w.tenant.class:
-			same += n
-		case c.spec.Rank < w.tenant.class.spec.Rank:
-			above += n
+	mine := w.tenant.class
+	above, same, own, tenants := 0, 0, 0, 0
+	for _, l := range w.queue.warm[e] {
+		for _, p := range l.parts {
+			switch r := p.class.spec.Rank; {
+			case r < mine.spec.Rank:
+				above += p.work
+			case r == mine.spec.Rank:
+				same += p.work
+				tenants += p.turn.len()
+			}
+			if f := p.flows[w.tenant]; f != nil && f.first() != w {
+				own += f.work
+				if w.flow == f {
+					own -= w.work
+					same -= w.work
+				}
+			}
 		}
 	}
 	// Tenants take turns: for each Call of its own that stands before it, every
 	// other one in the line has one served too.
-	own := 0
-	if f := l.flows[w.tenant]; f != nil {
-		own = f.work
-		if w.flow == f {
-			own -= w.work
-			if f.head == w {
-				own = 0
-			}
-		}
-	}
-	return float64(above + min(same, own*l.tenants(w.tenant.class)))
+	return float64(above + min(same, own*tenants))
 }
 
 // price is what the Call costs where it was placed.
@@ -88,5 +85,5 @@ func (w *Waiter) price() float64 {
 	if c.Lease == nil {
 		return w.cost
 	}
-	return price(c.Lease.Uncached(), output(c))
+	return estimate(c.Lease.Uncached(), c)
 }

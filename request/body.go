@@ -34,7 +34,11 @@ func ReadBody(r io.Reader, length, limit int64) ([]byte, error) {
 			return body, err
 		}
 		if len(body) == cap(body) {
-			grown := make([]byte, len(body), min(2*int64(cap(body)), limit+1))
+			size := min(2*int64(cap(body)), limit+1)
+			if length >= int64(len(body)) {
+				size = min(size, length+1)
+			}
+			grown := make([]byte, len(body), size)
 			copy(grown, body)
 			body = grown
 		}

@@ -10,10 +10,10 @@ import (
 // More would stand in its own queue, where nobody can overtake, be cancelled for
 // nothing, or still go elsewhere.
 const (
-	// horizon is that much in seconds, by the speed the endpoint has shown. An
-	// engine needs the next prompts when a step ends, and steps with a full budget
-	// of prompt tokens take a quarter of a second on large models.
-	horizon = 0.25
+	// horizon is that much in seconds, by the speed the endpoint has shown. All of
+	// it may be in one step: engines take what they find when a step ends, and on
+	// large models steps with a full budget of prompt tokens take half a second.
+	horizon = 0.5
 
 	// enoughSamples is how many first tokens an endpoint must have shown for its
 	// speed to count here. Until then calls count.
@@ -25,8 +25,9 @@ const (
 	mostUnseen, mostBlind = 32, 16
 
 	// mostQueued is how many calls may be without a first token where the engine
-	// says that it has a queue: its batch is full, however short prompts are.
-	mostQueued = 4
+	// says that it has a queue: its batch is full, however short prompts are. A
+	// few wait in every engine until its step ends.
+	mostQueued = 16
 )
 
 // roomIn reports whether the endpoint could use more work. One that has none of
@@ -36,22 +37,33 @@ func roomIn(e *llmlb.Endpoint, load *llmlb.Load, now time.Time) bool {
 		return false
 	}
 	l := e.Ledger()
-	calls, _ := l.OwnCalls()
-	if calls == 0 {
+	calls, decoding := l.OwnCalls()
+	sig, _ := l.Signals()
+	rate := e.Speed()
+	if rate.Samples < enoughSamples {
+		return calls+decoding == 0 || roomUnknown(e, load, sig.Waiting)
+	}
+	switch {
+	case calls == 0:
 		return true
+	case !load.Blind && calls >= mostQueued && sig.Waiting >= 1:
+		return false
 	}
-	if !load.Blind && calls >= mostQueued {
-		if sig, _ := l.Signals(); sig.Waiting >= 1 {
-			return false
-		}
-	}
-	if rate := e.Speed(); rate.Samples >= enoughSamples {
-		return load.PrefillTokens-load.Phantom < horizon*rate.Speed
-	}
+	return load.PrefillTokens-load.Phantom < horizon*rate.Speed
+}
+
+// roomUnknown is roomIn for an endpoint of unknown speed. Where answers come whole
+// nothing is ever learned of it. Its prompts are no measure then, because nobody
+// knows when they have been computed: only the engine's own queue is. When that is
+// long, a call may go there for each that has ended.
+func roomUnknown(e *llmlb.Endpoint, load *llmlb.Load, waiting float64) bool {
+	l := e.Ledger()
+	calls, _ := l.OwnCalls()
+	calls -= e.Silent()
 	if load.Blind {
 		return calls < mostBlind
 	}
-	return l.Unseen() < mostUnseen
+	return min(l.Unseen(), calls) < mostUnseen && (waiting < mostQueued || l.Added() < mostQueued)
 }
 
 // waitsFor reports whether the Call waits for the seat that was picked, which has
@@ -59,7 +71,7 @@ func roomIn(e *llmlb.Endpoint, load *llmlb.Load, now time.Time) bool {
 // costs less than computing the prefix elsewhere. The other strategies weigh no
 // waiting, so that nothing would ever end it.
 func (ch *choice) waitsFor(picked *seat) bool {
-	return picked.warm && ch.usable > 1 && ch.settings.Strategy == StrategyWork
+	return picked.warm && ch.usable > 1 && ch.settings.Strategy == StrategyWork && !ch.call.Impatient
 }
 
 // onlyRoom leaves nothing but the seats with room, and reports whether there are

@@ -227,7 +227,9 @@ func (a *attempt) end(now time.Time, o llmlb.Outcome) {
 func (a *attempt) expect() {
 	c := a.call
 	if c.Lease != nil && c.Generates() && !(a.observed && c.Stream) {
-		c.Lease.Quiet()
-		a.due = time.AfterFunc(c.Decision.Predicted, c.Lease.FirstToken)
+		c.Lease.Quiet(c.FirstDue())
+		if !c.Encodes { // its prompt is all there is to compute
+			a.due = time.AfterFunc(c.Decision.Predicted, c.Lease.FirstToken)
+		}
 	}
 }

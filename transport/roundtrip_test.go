@@ -296,3 +296,43 @@ func TestWhatGeneratesNothingIsNotCounted(t *testing.T) {
 		}
 	}
 }
+
+// A prompt whose answer comes whole stands before others at its server until its
+// first token should have come, and one of which nothing is generated until its
+// end. Counted as computed from the start, forty of them would look like none.
+func TestQuietPromptsCountUntilTheyAreDue(t *testing.T) {
+	for _, test := range []struct {
+		name      string
+		predicted time.Duration
+		set       func(*llmlb.Call)
+		want      int
+	}{
+		{"an answer that comes whole", time.Hour, func(c *llmlb.Call) { c.Stream = false }, 10},
+		{"whose first token is due", 0, func(c *llmlb.Call) { c.Stream = false }, 0},
+		{"a stream that is not read", time.Hour, func(c *llmlb.Call) { c.API = "image" }, 10},
+		{"nothing is generated", 0, func(c *llmlb.Call) { c.Stream, c.Encodes = false, true }, 10},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var w *world
+			got := -1
+			address := backend(t, func(rw http.ResponseWriter, _ *http.Request) {
+				w.pool.Lock()
+				w.endpoint.Load(time.Now(), w.settings) // which sees to what is due
+				got, _ = w.endpoint.Ledger().TokensInFlight()
+				w.pool.Unlock()
+				_, _ = io.WriteString(rw, "{}")
+			})
+			w = newWorld(t, provisioned(t, `{}`), address)
+			c := w.call()
+			test.set(c)
+			c.Decision.Predicted = test.predicted
+			c.Begin(w.endpoint, time.Now())
+			if _, _, err := w.do(c); err != nil {
+				t.Fatal(err)
+			}
+			if got != test.want {
+				t.Errorf("%d prompt tokens stood before others at the server, want %d", got, test.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,6 @@
+//go:build !race
+
+package e2e
+
+// slowdown is how many times slower the process may be than it is in use.
+const slowdown = 1

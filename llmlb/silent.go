@@ -1,0 +1,44 @@
+package llmlb
+
+import "time"
+
+// silent is own calls that will show no first token, because their answers come
+// whole.
+type silent struct {
+	calls int       // whose first is not thought to have come yet
+	last  time.Time // when the newest was sent
+}
+
+// Silent returns how many of our own calls count as being without a first token
+// and will show none. Under the pool's lock.
+func (e *Endpoint) Silent() int { return e.silent.calls }
+
+// silence notes that the Lease is of such a call. Under the pool's lock.
+func (l *Lease) silence() {
+	if l.silent {
+		return
+	}
+	l.silent = true
+	l.endpoint.silent.calls++
+	l.endpoint.silent.last = l.start
+}
+
+// unsilence notes that its first token has come, as is thought, or will not.
+func (l *Lease) unsilence() {
+	if l.silent {
+		l.silent = false
+		l.endpoint.silent.calls--
+	}
+}
+
+// nothingHidden reports whether the engine computed nothing that nobody saw in the
+// time by which the first token of the Lease tells its speed. Otherwise the few
+// streams among many answers that come whole would count as all that it has done,
+// and it as a tenth as fast as it is.
+func (e *Endpoint) nothingHidden(l *Lease) bool {
+	from := l.start
+	if e.rates.lastFirst.After(from) {
+		from = e.rates.lastFirst
+	}
+	return !l.hidden && !e.silent.last.After(from)
+}

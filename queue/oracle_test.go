@@ -1,0 +1,204 @@
+package queue
+
+import (
+	"testing"
+	"time"
+
+	"github.com/caddy-llmlb/caddy-llmlb/llmlb"
+)
+
+// oracle is the queue's order once more, as plainly as it can be said: it looks
+// at everybody who waits each time. It sees what the queue tries, and fails the
+// test if it is somebody else's turn.
+type oracle struct {
+	*site
+	waiting []*guest // in order of arrival
+	classes []*Class // by rank
+	counter map[key]float64
+	charged map[*guest]float64
+	last    map[*Class]float64
+	owed    map[*Class]float64
+	most    map[*Class]float64
+	barred  map[string]bool // kinds of which one was tried in vain since the world changed
+	only    *guest          // the newcomer, which is tried before it waits
+}
+
+type key struct {
+	class  *Class
+	tenant string
+}
+
+func newOracle(t testing.TB, slots ...int) *oracle {
+	o := &oracle{
+		site: newSite(t, slots...), counter: make(map[key]float64), charged: make(map[*guest]float64),
+		last: make(map[*Class]float64), owed: make(map[*Class]float64), most: make(map[*Class]float64), barred: make(map[string]bool),
+	}
+	o.queue.world.Place = o.tried
+	return o
+}
+
+func (o *oracle) tried(c *llmlb.Call, now time.Time) Placement {
+	g := o.guests[c]
+	if want := o.next(); g != want {
+		o.t.Fatalf("%s is tried, and it is the turn of %s", o.tell(g), o.tell(want))
+	}
+	p := o.place(c, now)
+	if p.Answer == Placed {
+		o.granted(g)
+	} else {
+		o.barred[g.Kind] = true
+	}
+	return p
+}
+
+func (o *oracle) held(c *Class) bool { return c.Saturation > 0 && o.saturation >= c.Saturation }
+
+func (o *oracle) next() *guest {
+	if o.only != nil {
+		return o.only
+	}
+	for i := len(o.classes) - 1; i >= 0; i-- {
+		c := o.classes[i]
+		if g := o.first(c); g != nil && o.owed[c] > 0 && o.owed[c] >= float64(g.Call.InputTokens) {
+			return g
+		}
+	}
+	for _, c := range o.classes {
+		if g := o.first(c); g != nil && !o.held(c) {
+			return g
+		}
+	}
+	return nil
+}
+
+func (o *oracle) first(c *Class) (first *guest) {
+	for _, g := range o.waiting {
+		if g.Class == c && !o.barred[g.Kind] && (first == nil || o.counter[g.account()] < o.counter[first.account()]) {
+			first = g
+		}
+	}
+	return first
+}
+
+func (g *guest) account() key { return key{g.Class, g.Tenant} }
+
+func (o *oracle) count(c *Class) (n int) {
+	for _, g := range o.waiting {
+		if g.Class == c {
+			n++
+		}
+	}
+	return n
+}
+
+// lift is for a tenant of whom nobody waits.
+func (o *oracle) lift(g *guest) {
+	least, some := o.last[g.Class], false
+	for _, w := range o.waiting {
+		switch n := o.counter[w.account()]; {
+		case w.account() == g.account():
+			return
+		case w.Class == g.Class && (!some || n < least):
+			least, some = n, true
+		}
+	}
+	o.counter[g.account()] = max(o.counter[g.account()], least)
+}
+
+func (o *oracle) granted(g *guest) {
+	o.left(g)
+	cost := float64(g.Call.InputTokens)
+	o.last[g.Class] = o.counter[g.account()]
+	more := cost - o.charged[g]
+	dearest := more
+	for _, c := range o.classes {
+		dearest = max(dearest, o.most[c])
+	}
+	for _, c := range o.classes {
+		owed := o.owed[c] + c.Share*more
+		if c == g.Class {
+			owed -= more
+		}
+		if o.owed[c] = max(0, min(owed, o.most[c]+c.Share*dearest)); o.count(c) == 0 {
+			o.owed[c] = 0
+		}
+	}
+	o.charge(g, cost)
+}
+
+func (o *oracle) charge(g *guest, cost float64) {
+	o.counter[g.account()] += (cost - o.charged[g]) / max(1, g.Weight)
+	o.charged[g] = cost
+}
+
+// left is for one that waits no more.
+func (o *oracle) left(g *guest) {
+	for i, w := range o.waiting {
+		if w == g {
+			o.waiting = append(o.waiting[:i:i], o.waiting[i+1:]...)
+			break
+		}
+	}
+	if o.count(g.Class) == 0 {
+		o.owed[g.Class], o.most[g.Class] = 0, 0
+	}
+}
+
+// arrives is a Push, and what must come of it.
+func (o *oracle) arrives(g *guest) {
+	o.lift(g)
+	alone := true
+	for _, w := range o.waiting {
+		alone = alone && w.Kind != g.Kind
+	}
+	clear(o.barred)
+	for _, w := range o.waiting {
+		o.barred[w.Kind] = true // only its own kind is tried now
+	}
+	delete(o.barred, g.Kind)
+	if alone && !o.held(g.Class) {
+		o.only = g
+	} else {
+		o.waits(g)
+	}
+	entry := o.push(g)
+	if o.only != nil && entry == Waiting {
+		o.waits(g)
+	}
+	o.only = nil
+}
+
+func (o *oracle) waits(g *guest) {
+	at := len(o.waiting)
+	for at > 0 && g.seq > 0 && o.waiting[at-1].seq > g.seq {
+		at--
+	}
+	o.waiting = append(o.waiting[:at:at], append([]*guest{g}, o.waiting[at:]...)...)
+	o.most[g.Class] = max(o.most[g.Class], float64(g.Call.InputTokens))
+}
+
+func (o *oracle) leaves(g *guest) {
+	o.left(g)
+	clear(o.barred)
+	for _, w := range o.waiting {
+		o.barred[w.Kind] = w.Kind != g.Kind
+	}
+	if !o.queue.Remove(&g.Waiter, o.now) {
+		o.t.Fatalf("%s did not wait", g.name)
+	}
+}
+
+func (o *oracle) tell(g *guest) string {
+	if g == nil {
+		return "nobody"
+	}
+	return g.name + " of " + g.Class.Name + "/" + g.Tenant + "/" + g.Kind
+}
+
+// freed tells of an endpoint, as site.freed does.
+func (o *oracle) freed(e *end) {
+	for again := true; again; {
+		clear(o.barred)
+		again = o.queue.Freed(e.Endpoint, o.now) || o.queue.Again()
+	}
+}

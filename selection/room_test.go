@@ -1,0 +1,77 @@
+package selection
+
+import (
+	"testing"
+	"time"
+
+	"github.com/caddy-llmlb/caddy-llmlb/llmlb"
+)
+
+// placed sends calls until the pool holds one back, and tells how many it took.
+func (w *world) placed(most, tokens int, whole bool) (n int) {
+	for ; n < most; n++ {
+		c := w.call(prompt(part{"user " + string(rune('a'+n%26)) + string(rune('a'+n/26)), tokens}))
+		c.Stream = !whole
+		if v, _, _ := Place(c, w.now); v != Granted {
+			return n
+		}
+		c.Begin(c.Lease.Endpoint(), w.now)
+	}
+	return n
+}
+
+// What an endpoint of unknown speed is given at once is counted in calls. Those
+// that will show no first token are not: nobody would ever learn that they have
+// been computed. What the engine says of its own queue holds for both.
+func TestRoomAtAnEndpointOfUnknownSpeed(t *testing.T) {
+	for _, tc := range []struct {
+		name    string
+		whole   bool
+		waiting float64 // as scraped; below zero for no scrape
+		want    int
+	}{
+		{"streams, nothing scraped", false, -1, mostBlind},
+		{"streams, between two scrapes", false, 0, mostUnseen},
+		{"streams, a queue in the engine", false, mostQueued, mostQueued},
+		{"whole answers, nothing scraped", true, -1, 200},
+		{"whole answers, between two scrapes", true, 0, 200},
+		{"whole answers, some wait for a step to end", true, mostQueued - 1, 200},
+		{"whole answers, a queue in the engine", true, mostQueued, mostQueued},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			w := newWorld(t, "10.4.0.1:8000")
+			if tc.waiting >= 0 {
+				w.scrapeAll(20, tc.waiting, 0.2)
+			}
+			if n := w.placed(200, 100, tc.whole); n != tc.want {
+				t.Errorf("%d calls were placed at once, want %d", n, tc.want)
+			}
+		})
+	}
+}
+
+// Once its speed is known an endpoint gets prompts for half a second, also where a
+// few stand in its own queue: they do in every engine until a step ends.
+func TestRoomByTheSpeedSeen(t *testing.T) {
+	for _, tc := range []struct {
+		waiting float64
+		tokens  int // of each prompt
+		want    int
+	}{{0, 100, 25}, {1, 20, mostQueued}} {
+		w := newWorld(t, "10.4.0.1:8000")
+		for i := range 10 { // at 5,000 tokens a second
+			w.serve(prompt(part{"first " + string(rune('a'+i)), 1000}))
+			w.now = w.now.Add(time.Second)
+		}
+		w.scrapeAll(1, tc.waiting, 0.2)
+		w.pool.Lock()
+		speed := w.endpoint("10.4.0.1:8000").Speed().Speed
+		w.pool.Unlock()
+		if speed < 0.9*llmlb.PriorSpeed || speed > 1.1*llmlb.PriorSpeed {
+			t.Fatalf("learned %.0f tokens a second", speed)
+		}
+		if n := w.placed(200, tc.tokens, false); n < tc.want-3 || n > tc.want+3 {
+			t.Errorf("%.0f in the engine's queue: %d calls of %d tokens were placed at once, want %d", tc.waiting, n, tc.tokens, tc.want)
+		}
+	}
+}
