@@ -25,9 +25,10 @@ func TestSilentCallsAreCountedUntilTheyAreThoughtToDecode(t *testing.T) {
 	told := 0
 	p.OnRoom(func(*Endpoint) { told++ })
 	silent := func(sec float64) int {
+		s := p.Current()
 		p.Lock()
 		defer p.Unlock()
-		e.Load(at(sec), p.Current())
+		e.Load(at(sec), s)
 		return e.Silent()
 	}
 	a := whole(p, e, at(1), 1000, 2*time.Second)
@@ -62,20 +63,28 @@ func TestWholeAnswersDoNotMakeAServerLookSlow(t *testing.T) {
 	}
 	const real = 20_000.0 // tokens a second
 	now := 1.0
-	stream := func(behind int) {
+	// stream sends one, with so many others sent at once before and after it that
+	// it waits for, and that end when it does.
+	stream := func(others int) {
 		start := now
-		for range behind {
-			whole(p, e, at(start), 2000, 10*time.Second).EndAttempt(at(start+0.1), Served)
+		var list []*Call
+		for range others {
+			list = append(list, whole(p, e, at(start), 2000, 10*time.Second))
 		}
-		c := send(p, e, start)
+		c := NewCall(p, p.Current(), at(start))
+		c.InputTokens, c.Stream = 2000, true
 		p.Lock()
-		c.Lease.uncached, c.InputTokens = 2000, 2000
+		c.Lease = p.Reserve(e, at(start), 2000, 10)
 		p.Unlock()
-		for range behind {
-			whole(p, e, at(start), 2000, 10*time.Second)
+		c.Begin(e, at(start))
+		for range others {
+			list = append(list, whole(p, e, at(start+0.01), 2000, 10*time.Second))
 		}
-		now = start + 0.05 + float64(1+2*behind)*2000/real
+		now = start + 0.05 + float64(1+2*others)*2000/real
 		c.SawFirstToken(at(now))
+		for _, c := range append(list, c) {
+			c.EndAttempt(at(now), Served)
+		}
 		now++
 	}
 	for range 30 {
