@@ -32,6 +32,7 @@ type exchange struct {
 	found   found
 	answer  []byte        // what we have to say ourselves: lists of models
 	pause   time.Duration // the last lull
+	knocked bool          // nobody could be reached once
 	settled bool
 }
 

@@ -19,7 +19,7 @@ func TestServersThatAreGoneAreAskedNowAndThen(t *testing.T) {
 		status int
 	}{
 		{"back in time", 5 * time.Second, http.StatusOK},
-		{"not back in time", time.Hour, http.StatusBadGateway},
+		{"not back in time", time.Hour, http.StatusServiceUnavailable},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -27,6 +27,7 @@ func TestServersThatAreGoneAreAskedNowAndThen(t *testing.T) {
 				s.attempt = func(a *played) *ending {
 					if a.after < test.back {
 						a.call.ExcludeUnsent(a.endpoint)
+						a.endpoint.NotReached(time.Now(), "connection refused")
 						return &ending{outcome: llmlb.Unreachable}
 					}
 					ok(a)

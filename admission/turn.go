@@ -187,7 +187,8 @@ const (
 // lull keeps a Call that waits from asking again and again.
 func (x *exchange) lull() {
 	c := x.call
-	if !c.Unsent() && !c.Settings.Dynamic {
+	if !c.Settings.Dynamic && (!c.Unsent() || !x.knocked) {
+		x.knocked = true // the first time says nothing
 		return
 	}
 	x.pause = min(max(lullFirst, 2*x.pause), lullMost)

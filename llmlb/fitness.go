@@ -11,6 +11,10 @@ func (e *Endpoint) Down(now time.Time) bool {
 	return e.reach.down && !e.reach.trial(now) || e.circuit.bars(now)
 }
 
+// Gone reports whether nobody could reach the endpoint of late, and it is too
+// early to ask again even for a call that has no other. Under the pool's lock.
+func (e *Endpoint) Gone(now time.Time) bool { return e.reach.down && !e.reach.knock(now) }
+
 // TrialDue reports whether the endpoint is down and its time has come to get one
 // call, and since when. Under the pool's lock.
 func (e *Endpoint) TrialDue(now time.Time) (since time.Time, due bool) {

@@ -95,6 +95,12 @@ func (r *reach) failed(now time.Time, reason string) (changed bool) {
 // trial reports whether a down endpoint may get one call now.
 func (r *reach) trial(now time.Time) bool { return r.down && !now.Before(r.trialAt) }
 
+// knock reports whether a down endpoint may be asked now by a call that has nobody
+// else to go to: more often than others give it a trial.
+func (r *reach) knock(now time.Time) bool {
+	return r.down && !now.Before(r.trialAt.Add(min(r.pause, trialFirst)-r.pause))
+}
+
 // tried books the trial, so that the next one comes later.
 func (r *reach) tried(now time.Time) {
 	if !r.down {

@@ -33,7 +33,7 @@ func (ch *choice) why(s *seat) string {
 		return "failed this request"
 	case b&barOut != 0 && ch.call.Pool.Retired(s.endpoint, ch.settings):
 		return "no longer configured"
-	case b&barOut != 0:
+	case b&barOut != 0 && b&barDown == 0:
 		return "unavailable"
 	case b&barModel != 0:
 		return "other model"

@@ -100,8 +100,10 @@ func Room(e *llmlb.Endpoint, now time.Time) (room, usable bool) {
 	m := s.Member(e.Address())
 	_, busy := e.Overloaded(now)
 	switch {
-	case p.Living(e) != e, e.Draining(), e.Down(now), e.Asleep(now, s), m == nil && !s.Dynamic:
+	case p.Living(e) != e, e.Draining(), e.Asleep(now, s), m == nil && !s.Dynamic:
 		return false, false
+	case e.Down(now):
+		return !e.Gone(now), false
 	case m != nil && m.Available != nil && !m.Available():
 		return false, false
 	case busy:

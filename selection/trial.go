@@ -22,6 +22,9 @@ const trialPatience = 5 * time.Second
 // not for this Call.
 func (ch *choice) judgeDown(s *seat) {
 	e := s.endpoint
+	if ch.hold && e.Gone(ch.now) {
+		s.barred |= barOut // whoever can wait waits for it to be there
+	}
 	if e.Down(ch.now) || e.Asleep(ch.now, ch.settings) {
 		s.barred |= barDown
 		return

@@ -46,6 +46,8 @@ func (a *attempt) replaceable(o llmlb.Outcome) bool {
 		return o == llmlb.Unreachable // a list of models is not worth an outage's load
 	case c.Answering && !c.AttemptsLeft(), c.Pool == nil:
 		return false // without admission the proxy alone counts them
+	case o == llmlb.Unreachable && c.Answering:
+		return true // nothing was sent, so that it adds to nobody's load
 	}
 	return c.Pool.TakeRetry(time.Now())
 }
