@@ -26,6 +26,7 @@ type world struct {
 	visits   []*visit // in the order of their arrival
 	ended    int
 	texts    uint64 // passages made up so far
+	door     door   // see virtual_admission_test.go
 }
 
 // machine is one simulated server of the pool.
@@ -54,6 +55,7 @@ type visit struct {
 	output               int
 	arrived, first, last time.Duration
 	then                 func(*visit) // when it has ended
+	admission
 }
 
 // computed is the prefill work that the call was.
@@ -98,34 +100,50 @@ func (w *world) scraped() *world {
 	return w
 }
 
-// send makes a call of the prompt. What happens in between is as in production:
+// send makes a call of the prompt, for nobody in particular.
+func (w *world) send(p *prompt, then func(*visit)) { w.bring(nobody, p, then) }
+
+// bring makes a call of the prompt. What happens in between is as in production:
 // the length is estimated, an endpoint chosen and reserved, the engine's API
 // server takes its time, and then the engine has it.
-func (w *world) send(p *prompt, then func(*visit)) {
-	now := w.clock()
-	c := llmlb.NewCall(w.pool, w.settings, now)
+func (w *world) bring(g *guest, p *prompt, then func(*visit)) *visit {
+	c := llmlb.NewCall(w.pool, w.settings, w.clock())
 	c.Features = p.features()
+	c.Stream, c.Tenant = !g.whole, g.tenant
 	w.pool.Calibrate(c)
-	if v := selection.Grant(c, now); v != selection.Granted {
-		w.t.Fatalf("verdict %v for call %d after %v, want Granted", v, len(w.visits), w.now)
-	}
 	v := &visit{
-		call: c, id: uint64(len(w.visits)), decision: c.Decision, input: p.input(), output: p.answer.tokens,
-		arrived: w.now, then: then,
-	}
-	for _, m := range w.machines {
-		if m.endpoint == c.Lease.Endpoint() {
-			v.machine = m
-		}
+		call: c, id: uint64(len(w.visits)), input: p.input(), output: p.answer.tokens,
+		arrived: w.now, then: then, admission: admission{guest: g, prompt: p},
 	}
 	w.visits = append(w.visits, v)
-	req := p.request(v.id, v.machine.engine.Config().BlockSize)
+	w.admit(v)
+	return v
+}
+
+// begin sends the call to the server it has its place at.
+func (w *world) begin(v *visit, m *machine) {
+	v.machine, v.decision, v.placed = m, v.call.Decision, w.now
+	req := v.prompt.request(v.id, m.engine.Config().BlockSize)
+	v.prompt = nil
 	w.after(engine.APIOverhead, arrives, func() {
-		v.machine.open[v.id] = v
-		if err := v.machine.add(req); err != nil {
+		if v.ends > 0 {
+			return // the client has left
+		}
+		m.open[v.id] = v
+		if err := m.add(req); err != nil {
 			w.t.Fatal(err)
 		}
 	})
+}
+
+// machineOf returns the server behind the endpoint.
+func (w *world) machineOf(e *llmlb.Endpoint) *machine {
+	for _, m := range w.machines {
+		if m.endpoint == e {
+			return m
+		}
+	}
+	return nil
 }
 
 // elsewhere gives the machine work that comes from another gateway: this one's
@@ -147,24 +165,28 @@ func (m *machine) token(e engine.Event) {
 	}
 	v, now := m.open[e.ID], m.world.clock()
 	c := v.call
-	c.TokenEvents++
-	c.LastToken = now
+	v.tokens++
+	if c.Stream {
+		c.TokenEvents++
+		c.LastToken = now
+	}
 	if e.First {
 		v.first, v.cached = m.line.now, e.Cached
-		m.counters.firstToken(v.input, v.cached, v.first-v.arrived)
-		c.SawFirstToken(now)
+		m.counters.firstToken(v.input, v.cached, v.first-v.placed)
+		if c.Stream {
+			c.SawFirstToken(now)
+		}
 	}
 	if !e.Finished {
 		return
 	}
-	v.last = m.line.now
 	delete(m.open, e.ID)
 	c.PromptTokens, c.CachedTokens, c.OutputTokens = v.input, v.cached, v.output
-	c.EndAttempt(now, llmlb.Served)
-	m.world.ended++
-	if v.then != nil {
-		v.then(v)
+	if !c.Stream {
+		c.SawWhole(now)
 	}
+	c.EndAttempt(now, llmlb.Served)
+	m.world.over(v)
 }
 
 // scrape reads the machine's numbers, and again after the interval.
