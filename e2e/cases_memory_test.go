@@ -136,7 +136,7 @@ func TestManyLargeBodiesStayWithinTheirMemory(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range clients {
 		all.Go(func() {
-			status := 0
+			var status int
 			if i%2 == 0 {
 				status = g.upload(t, client, size)
 			} else {

@@ -36,7 +36,7 @@ func TestAClientThatLeavesTheQueueIsForgotten(t *testing.T) {
 			}
 			left := make(chan error, 1)
 			go func() {
-				_, err := client.Do(req) //nolint:bodyclose // there is none
+				_, err := client.Do(req)
 				left <- err
 			}()
 			eventually(t, "the third request to wait", func() bool { return g.queued() == 2 })

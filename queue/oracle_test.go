@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -57,8 +58,7 @@ func (o *oracle) next() *guest {
 	if o.only != nil {
 		return o.only
 	}
-	for i := len(o.classes) - 1; i >= 0; i-- {
-		c := o.classes[i]
+	for _, c := range slices.Backward(o.classes) {
 		if g := o.first(c); g != nil && o.owed[c] > 0 && o.owed[c] >= float64(g.Call.InputTokens) {
 			return g
 		}

@@ -11,7 +11,6 @@ import (
 var (
 	interactive = &Class{Name: "interactive", MaxWait: 30 * time.Second}
 	background  = &Class{Name: "background", Rank: 1, Share: 0.05, MaxWait: 15 * time.Minute}
-	leftover    = &Class{Name: "leftover", Rank: 2}
 )
 
 // Interactive requests are served before summaries, however long those wait;
