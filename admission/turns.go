@@ -4,6 +4,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/caddyserver/caddy/v2"
+	"go.uber.org/zap"
+
 	"github.com/caddy-llmlb/caddy-llmlb/llmlb"
 	"github.com/caddy-llmlb/caddy-llmlb/queue"
 	"github.com/caddy-llmlb/caddy-llmlb/selection"
@@ -40,10 +43,18 @@ func turnsOf(p *llmlb.Pool) *turns {
 	}).(*turns)
 }
 
-// place tries to place a Call for the queue.
-func place(c *llmlb.Call, now time.Time) queue.Placement {
+// place tries to place a Call for the queue. Whoever has freed something does that
+// for whoever waits: a scorer that panics must fail its Call, and not the one that
+// happened to end. So the Call goes on without a reservation, and fails by itself.
+func place(c *llmlb.Call, now time.Time) (p queue.Placement) {
+	defer func() {
+		if r := recover(); r != nil {
+			caddy.Log().Named("http.handlers.llm_admission").Error("choosing an endpoint has panicked", zap.Any("panic", r), zap.StackSkip("stack", 1))
+			p = queue.Placement{Answer: queue.Placed}
+		}
+	}()
 	v, e, uncached := selection.Place(c, now)
-	p := queue.Placement{For: e, Uncached: uncached, Why: uint8(v)}
+	p = queue.Placement{For: e, Uncached: uncached, Why: uint8(v)}
 	switch v {
 	case selection.Granted:
 		p.Answer = queue.Placed

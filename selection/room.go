@@ -1,6 +1,7 @@
 package selection
 
 import (
+	"strings"
 	"time"
 
 	"github.com/caddy-llmlb/caddy-llmlb/llmlb"
@@ -100,7 +101,7 @@ func Room(e *llmlb.Endpoint, now time.Time) (room, usable bool) {
 	m := s.Member(e.Address())
 	_, busy := e.Overloaded(now)
 	switch {
-	case p.Living(e) != e, e.Draining(), e.Asleep(now, s), m == nil && !s.Dynamic:
+	case p.Living(e) != e, e.Draining(), e.Asleep(now, s):
 		return false, false
 	case e.Down(now):
 		return !e.Gone(now), false
@@ -113,7 +114,9 @@ func Room(e *llmlb.Endpoint, now time.Time) (room, usable bool) {
 	if m != nil && m.MaxConcurrent > 0 && load.Own >= m.MaxConcurrent {
 		return false, true
 	}
-	return roomIn(e, &load, now), true
+	// Of one that the configuration no longer names only those may make use who
+	// began under an older one and have no other.
+	return roomIn(e, &load, now), m != nil || s.Dynamic
 }
 
 // Saturation is how much the pool has to do by what it can take, 1 being all of
@@ -153,21 +156,15 @@ func Saturation(p *llmlb.Pool, now time.Time) float64 {
 	return max(waiting/n/waitingFull, kv/max(1, nKV)/kvFull, tokens/max(1, limit))
 }
 
-// Kind tells Calls apart that wait for different endpoints: by model, where
-// somebody lists it, and by what has failed them.
+// Kind tells Calls apart that wait for different endpoints: by the configuration
+// they began under, by model, where somebody lists it, and by what has failed them.
 func Kind(c *llmlb.Call) string {
-	kind := ""
+	kind := c.Settings.Fingerprint
 	p := c.Pool
 	p.Lock()
 	defer p.Unlock()
-	if c.Model != "" && !c.Settings.Dynamic {
-		model, now := llmlb.ModelHash(c.Model), time.Now()
-		for i := range c.Settings.Members {
-			if yes, _ := p.Living(c.Settings.Members[i].Endpoint).Serves(model, now); yes {
-				kind = c.Model
-				break
-			}
-		}
+	if model := listedAs(c); model != "" {
+		kind += "\x00" + model
 	}
 	for i := range c.Settings.Members {
 		if e := c.Settings.Members[i].Endpoint; c.Excluded(e) {
@@ -175,6 +172,29 @@ func Kind(c *llmlb.Call) string {
 		}
 	}
 	return kind
+}
+
+// listedAs is the name by which somebody lists the Call's model: its own, or that
+// of the model before an adapter. Empty where nobody does.
+func listedAs(c *llmlb.Call) string {
+	if c.Model == "" || c.Settings.Dynamic {
+		return ""
+	}
+	now := time.Now()
+	base, _, adapted := strings.Cut(c.Model, ":")
+	names := []string{c.Model, base}
+	if !adapted {
+		names = names[:1]
+	}
+	for _, name := range names {
+		model := llmlb.ModelHash(name)
+		for i := range c.Settings.Members {
+			if yes, _ := c.Pool.Living(c.Settings.Members[i].Endpoint).Serves(model, now); yes {
+				return name
+			}
+		}
+	}
+	return ""
 }
 
 // AnyRoom reports whether any endpoint of the settings could use more work, as
