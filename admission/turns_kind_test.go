@@ -14,7 +14,7 @@ import (
 func single(generation string, names ...string) *llmlb.Settings {
 	s := &llmlb.Settings{
 		Pool: "test", Strategy: selection.StrategyWork, Affinity: llmlb.DefaultAffinity, MinTokens: llmlb.DefaultMinTokens,
-		KVLimit: llmlb.DefaultKVLimit, Retries: 2, Fingerprint: generation,
+		KVLimit: llmlb.DefaultKVLimit, Retries: 2, Fingerprint: generation, Reach: generation,
 		Scrape: llmlb.Scrape{Interval: llmlb.DefaultInterval, StaleAfter: llmlb.DefaultStaleAfter},
 	}
 	for _, name := range names {
@@ -136,6 +136,39 @@ func TestABrokenScorerFailsItsOwnCall(t *testing.T) {
 		first.EndAttempt(time.Now(), llmlb.Served)
 		if !soonPlaced(placed) || third.Lease != nil {
 			t.Error("the call whose scorer is broken waits on")
+		}
+	})
+}
+
+// While servers are exchanged under load, those who wait go to the new ones as
+// soon as those are there, and nobody is told that there is no server.
+func TestWhoWaitsGoesToAServerThatWasAdded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := llmlb.NewPool("test")
+		before := load(t, p, single("", "a"))
+		asks(p, before, "m")
+		waits, placed := asks(p, before, "m")
+		after := single("", "a", "b")
+		after.Members[0].Drain = true
+		load(t, p, after)
+		if !soonPlaced(placed) || waits.Lease.Endpoint().Name() != "b" {
+			t.Error("the new server is idle, and a request waits for the old one, which drains")
+		}
+	})
+}
+
+// A limit that was raised holds for those who wait already.
+func TestARaisedLimitHoldsForWhoWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := llmlb.NewPool("test")
+		before := load(t, p, single("", "a"))
+		asks(p, before, "m")
+		_, placed := asks(p, before, "m")
+		after := single("", "a")
+		after.Members[0].MaxConcurrent = 8
+		load(t, p, after)
+		if !soonPlaced(placed) {
+			t.Error("the request waits, though its server may now have eight")
 		}
 	})
 }

@@ -37,6 +37,43 @@ func (p *Pool) Members(s *Settings) []*Endpoint {
 	return list
 }
 
+// Reachable calls f with the members that a Call of the settings may use: its own,
+// as the newest configuration describes them if it does, and those that one has
+// besides, where requests reach servers in the same way under both. So requests
+// that wait while servers are exchanged go to the new ones. Under the pool's lock.
+func (p *Pool) Reachable(s *Settings, f func(*Member)) {
+	current := s
+	if n := len(p.running); n > 0 {
+		current = p.running[n-1]
+	}
+	for i := range s.Members {
+		m := &s.Members[i]
+		if newer := current.byAddress[m.Address]; newer != nil {
+			m = newer
+		}
+		f(m)
+	}
+	if current == s || current.Reach != s.Reach || current.Dynamic {
+		return
+	}
+	for i := range current.Members {
+		if m := &current.Members[i]; s.byAddress[m.Address] == nil {
+			f(m)
+		}
+	}
+}
+
+// Added reports whether the endpoint is one that a Call of the settings may use
+// though they do not name it: see Reachable.
+func (p *Pool) Added(e *Endpoint, s *Settings) (added bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.Reachable(s, func(m *Member) {
+		added = added || m.Address == e.address && s.byAddress[m.Address] == nil
+	})
+	return added
+}
+
 // InUse reports whether a dynamic upstream was named of late. Under the pool's
 // lock.
 func (e *Endpoint) InUse(now time.Time) bool {
@@ -95,16 +132,19 @@ func (e *Endpoint) isQuietUntil(due time.Time) {
 }
 
 // Retired reports whether the newest configuration no longer names an endpoint
-// that a Call of older settings could still choose. Where it names none of theirs
-// nothing is retired: the Call has no others. Under the pool's lock.
+// that a Call of older settings could still choose. Where it names none that the Call
+// could use nothing is retired. Under the pool's lock.
 func (p *Pool) Retired(e *Endpoint, s *Settings) bool {
 	n := len(p.running)
 	if n == 0 || p.running[n-1] == s {
 		return false
 	}
 	current := p.running[n-1]
-	if current.Dynamic || s.Dynamic || current.byAddress[e.address] != nil {
+	switch {
+	case current.Dynamic || s.Dynamic || current.byAddress[e.address] != nil:
 		return false
+	case current.Reach == s.Reach && len(current.Members) > 0:
+		return true // see Reachable
 	}
 	for i := range s.Members {
 		if current.byAddress[s.Members[i].Address] != nil {
@@ -122,14 +162,16 @@ func (p *Pool) OutSince(s *Settings, now time.Time) (since time.Time) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for i := range s.Members {
-		e := p.Living(s.Members[i].Endpoint)
-		if !e.drain && !e.Down(now) {
-			return time.Time{}
-		}
+	inUse := false
+	p.Reachable(s, func(m *Member) {
+		e := p.Living(m.Endpoint)
+		inUse = inUse || !e.drain && !e.Down(now)
 		if _, _, t := e.State(now); t.After(since) {
 			since = t
 		}
+	})
+	if inUse {
+		return time.Time{}
 	}
 	return since
 }

@@ -79,6 +79,11 @@ type Settings struct {
 	// from the app's Start on: before, the proxy has not loaded its transport.
 	Upstream func() (http.RoundTripper, string)
 
+	// Reach is equal for two settings whose proxies send a request in the same way,
+	// to whichever server: with the same transport and the same headers. A Call that
+	// began under one of them may then use the servers of the other.
+	Reach string
+
 	// Fingerprint is equal for two settings that may share a pool within one
 	// configuration; Where tells the operator which block said it.
 	Fingerprint string

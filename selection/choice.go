@@ -40,7 +40,7 @@ const (
 type seat struct {
 	endpoint  *llmlb.Endpoint
 	member    *llmlb.Member // what the configuration says of it; nil when dynamic
-	upstream  int           // index in the slice that Select was given
+	upstream  int           // index in the slice that Select was given, or outside
 	available bool          // by Caddy's own checks
 
 	barred  barred
@@ -129,16 +129,26 @@ func (ch *choice) free() {
 	choices.Put(ch)
 }
 
-// addMembers takes the configuration's static upstreams as seats.
+// addMembers takes the upstreams that the Call may use as seats.
 func (ch *choice) addMembers() {
-	for i := range ch.settings.Members {
-		m := &ch.settings.Members[i]
-		ch.seats = append(ch.seats, seat{
-			endpoint: ch.call.Pool.Living(m.Endpoint), member: m, upstream: i,
-			available: m.Available == nil || m.Available(),
-		})
+	if ch.settings.Delegated { // to a policy that sees those of its proxy alone
+		for i := range ch.settings.Members {
+			ch.addMember(&ch.settings.Members[i])
+		}
+		return
 	}
+	ch.call.Pool.Reachable(ch.settings, ch.addMember)
 }
+
+func (ch *choice) addMember(m *llmlb.Member) {
+	ch.seats = append(ch.seats, seat{
+		endpoint: ch.call.Pool.Living(m.Endpoint), member: m, upstream: outside,
+		available: m.Available == nil || m.Available(),
+	})
+}
+
+// outside is the place of an upstream that the proxy was not given.
+const outside = -1
 
 // reserve makes the choice and books it. Under the pool's lock, in the same
 // critical section that added the seats.

@@ -156,10 +156,10 @@ func Saturation(p *llmlb.Pool, now time.Time) float64 {
 	return max(waiting/n/waitingFull, kv/max(1, nKV)/kvFull, tokens/max(1, limit))
 }
 
-// Kind tells Calls apart that wait for different endpoints: by the configuration
-// they began under, by model, where somebody lists it, and by what has failed them.
+// Kind tells Calls apart that wait for different endpoints: by how
+// they reach servers, by model, where somebody lists it, and by what has failed them.
 func Kind(c *llmlb.Call) string {
-	kind := c.Settings.Fingerprint
+	kind := c.Settings.Reach
 	p := c.Pool
 	p.Lock()
 	defer p.Unlock()
@@ -188,10 +188,14 @@ func listedAs(c *llmlb.Call) string {
 	}
 	for _, name := range names {
 		model := llmlb.ModelHash(name)
-		for i := range c.Settings.Members {
-			if yes, _ := c.Pool.Living(c.Settings.Members[i].Endpoint).Serves(model, now); yes {
-				return name
+		listed := false
+		c.Pool.Reachable(c.Settings, func(m *llmlb.Member) {
+			if !listed {
+				listed, _ = c.Pool.Living(m.Endpoint).Serves(model, now)
 			}
+		})
+		if listed {
+			return name
 		}
 	}
 	return ""

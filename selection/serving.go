@@ -92,14 +92,26 @@ func (s *serving) granted(upstreams reverseproxy.UpstreamPool, now time.Time) *r
 	draining := e.Draining()
 	c.Pool.Unlock()
 	if !draining && !c.Excluded(e) {
-		for _, u := range upstreams {
-			if u.Dial == e.Address() && u.Available() {
-				return u
-			}
+		if u := s.upstream(upstreams, e); u != nil && u.Available() {
+			return u
 		}
 	}
 	s.giveBack(now)
 	return nil
+}
+
+// upstream returns the proxy's for the endpoint: one that it was given, or one made
+// for a server that only a newer configuration has.
+func (s *serving) upstream(upstreams reverseproxy.UpstreamPool, e *llmlb.Endpoint) *reverseproxy.Upstream {
+	for _, u := range upstreams {
+		if u.Dial == e.Address() {
+			return u
+		}
+	}
+	if c := s.call; s.own || c.Settings.Dynamic || !c.Pool.Added(e, c.Settings) {
+		return nil
+	}
+	return &reverseproxy.Upstream{Dial: e.Address(), Host: new(reverseproxy.Host)}
 }
 
 // giveBack ends a Lease without an attempt.
@@ -126,6 +138,9 @@ func (s *serving) choose(upstreams reverseproxy.UpstreamPool, r *http.Request, w
 	if s.own && c.Learn != nil {
 		// Nobody here will see the first token.
 		c.Learn(now)
+	}
+	if picked.upstream == outside {
+		return s.upstream(upstreams, picked.endpoint)
 	}
 	return upstreams[picked.upstream]
 }
@@ -155,6 +170,14 @@ func (ch *choice) addUpstreams(upstreams reverseproxy.UpstreamPool) {
 		}
 		ch.seats = append(ch.seats, st)
 	}
+	if ch.alone || ch.settings.Dynamic || ch.settings.Delegated {
+		return
+	}
+	ch.call.Pool.Reachable(ch.settings, func(m *llmlb.Member) {
+		if ch.settings.Member(m.Address) == nil {
+			ch.addMember(m)
+		}
+	})
 }
 
 // watch ends the Lease when the request does, and has it in decode when its

@@ -65,6 +65,7 @@ func (p *Policy) settings(proxy *reverseproxy.Handler) (*llmlb.Settings, error) 
 		return nil, err
 	}
 	s.Fingerprint = p.fingerprint(proxy)
+	s.Reach = hashed(proxy.TransportRaw, proxy.Transport, proxy.Headers, proxy.Rewrite)
 	return s, nil
 }
 
@@ -203,8 +204,13 @@ func upstreamOf(proxy *reverseproxy.Handler) (http.RoundTripper, string) {
 // options, and by the proxy's upstreams, its retries, and its transport, which
 // scrapes use.
 func (p *Policy) fingerprint(proxy *reverseproxy.Handler) string {
+	return hashed(p, dials(proxy), proxy.DynamicUpstreamsRaw, retries(proxy), proxy.Transport)
+}
+
+// hashed is equal for things that are written alike.
+func hashed(things ...any) string {
 	h := xxhash.New()
-	for _, v := range []any{p, dials(proxy), proxy.DynamicUpstreamsRaw, retries(proxy), proxy.Transport} {
+	for _, v := range things {
 		said, err := json.Marshal(v)
 		if err != nil { // a transport that cannot be written down
 			said = fmt.Appendf(nil, "%T", v)
