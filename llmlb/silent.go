@@ -5,13 +5,13 @@ import "time"
 // silent is own calls that will show no first token, because their answers come
 // whole.
 type silent struct {
-	calls int       // whose first is not thought to have come yet
-	last  time.Time // when the newest was sent
+	calls, tokens int       // whose first is not thought to have come yet, and of their prompts
+	last          time.Time // when the newest was sent
 }
 
 // Silent returns how many of our own calls count as being without a first token
-// and will show none. Under the pool's lock.
-func (e *Endpoint) Silent() int { return e.silent.calls }
+// and will show none, and their uncached prompt tokens. Under the pool's lock.
+func (e *Endpoint) Silent() (calls, tokens int) { return e.silent.calls, e.silent.tokens }
 
 // silence notes that the Lease is of such a call. Under the pool's lock.
 func (l *Lease) silence() {
@@ -20,6 +20,7 @@ func (l *Lease) silence() {
 	}
 	l.silent = true
 	l.endpoint.silent.calls++
+	l.endpoint.silent.tokens += l.uncached
 	l.endpoint.silent.last = l.start
 }
 
@@ -28,6 +29,7 @@ func (l *Lease) unsilence() {
 	if l.silent {
 		l.silent = false
 		l.endpoint.silent.calls--
+		l.endpoint.silent.tokens -= l.uncached
 	}
 }
 

@@ -25,6 +25,10 @@ const (
 	// tokens.
 	mostUnseen, mostBlind = 32, 16
 
+	// mostUntried is how many prompt tokens it gets before their first tokens: long
+	// prompts would swamp a slow one before it has shown that it is.
+	mostUntried = 16 << 10
+
 	// mostQueued is how many calls may be without a first token where the engine
 	// says that it has a queue: its batch is full, however short prompts are. A
 	// few wait in every engine until its step ends.
@@ -60,7 +64,12 @@ func roomIn(e *llmlb.Endpoint, load *llmlb.Load, now time.Time) bool {
 func roomUnknown(e *llmlb.Endpoint, load *llmlb.Load, waiting float64) bool {
 	l := e.Ledger()
 	calls, _ := l.OwnCalls()
-	calls -= e.Silent()
+	tokens, _ := l.TokensInFlight()
+	silent, quiet := e.Silent()
+	calls, tokens = calls-silent, tokens-quiet
+	if calls > 0 && tokens >= mostUntried {
+		return false
+	}
 	if load.Blind {
 		return calls < mostBlind
 	}

@@ -88,7 +88,8 @@ func TestEveryCallEndsOnce(t *testing.T) {
 				l := m.endpoint.Ledger()
 				a, b := l.OwnCalls()
 				p, o := l.TokensInFlight()
-				if a != 0 || b != 0 || p != 0 || o != 0 || m.endpoint.Silent() != 0 {
+				silent, quiet := m.endpoint.Silent()
+				if a != 0 || b != 0 || p != 0 || o != 0 || silent != 0 || quiet != 0 {
 					t.Errorf("seed %d: endpoint %d has %d and %d calls, %d and %d tokens booked, though all have ended", seed, m.number, a, b, p, o)
 				}
 			}
