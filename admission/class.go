@@ -56,7 +56,7 @@ const (
 	maxClasses    = 16
 	maxShare      = 0.5
 	maxShares     = 0.9
-	maxSaturation = 100
+	maxSaturation = 10 // where nobody ever was: more is meant as percent
 
 	defaultShare          = 0.05
 	backgroundMaxWait     = 15 * time.Minute
@@ -127,7 +127,7 @@ func (c *Class) check() error {
 	case c.Deadline < 0:
 		return fmt.Errorf("class '%s': deadline: %v is negative", c.Name, time.Duration(c.Deadline))
 	case c.Saturation != nil && !(*c.Saturation >= 0 && *c.Saturation <= maxSaturation):
-		return fmt.Errorf("class '%s': saturation: %v is out of range; have 0 to %v", c.Name, *c.Saturation, maxSaturation)
+		return fmt.Errorf("class '%s': saturation: %v is out of range; have 0 to %v, 1 being all that the pool can take", c.Name, *c.Saturation, maxSaturation)
 	}
 	return nil
 }

@@ -88,6 +88,8 @@ func (l TenantLimit) check() error {
 		return fmt.Errorf("tokens_per_minute: %d is out of range; have 1 to %d", l.TokensPerMinute, maxTokensPerMinute)
 	case l.Weight != 0 && (math.IsNaN(l.Weight) || l.Weight < minTenantWeight || l.Weight > maxTenantWeight):
 		return fmt.Errorf("weight: %v is out of range; have %v to %v", l.Weight, minTenantWeight, maxTenantWeight)
+	case l.Weight != 0 && l.Tenant == "":
+		return fmt.Errorf("weight: %v for each tenant is the same as 1 for each; name the tenant that is to have another", l.Weight)
 	case l.Concurrent == 0 && l.TokensPerMinute == 0 && l.Weight == 0:
 		return fmt.Errorf("nothing is said for %s; have concurrent, tokens_per_minute, weight", l.whom())
 	}
