@@ -6,6 +6,8 @@ import (
 	"io"
 	"testing"
 
+	"github.com/klauspost/compress/zstd"
+
 	"github.com/caddy-llmlb/caddy-llmlb/request"
 )
 
@@ -71,4 +73,52 @@ type stop func()
 func (s stop) Read([]byte) (int, error) {
 	s()
 	return 0, io.ErrUnexpectedEOF
+}
+
+// A zstd body of a few bytes can ask for a window of megabytes, which counts while
+// it is unfolded, whatever stands before the frame that asks.
+func TestAZstdWindowCounts(t *testing.T) {
+	const window = 8 << 20
+	var wide bytes.Buffer
+	z, err := zstd.NewWriter(&wide, zstd.WithWindowSize(window))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _ = io.WriteString(z, plain)
+	_ = z.Flush() // so that the frame does not tell how long it is
+	_ = z.Close()
+	small, _ := zstd.NewWriter(nil)
+	narrow := small.EncodeAll([]byte(" "), nil)
+	skipped := []byte{0x50, 0x2a, 0x4d, 0x18, 2, 0, 0, 0, 'h', 'i'}
+	for _, test := range []struct {
+		name string
+		body []byte
+		want string
+		held int64
+	}{
+		{"one frame", wide.Bytes(), plain, window},
+		{"behind what is skipped", append(skipped, wide.Bytes()...), plain, window},
+		{"behind a small frame", append(bytes.Clone(narrow), wide.Bytes()...), " " + plain, window},
+		{"a small one", narrow, " ", 0},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var all bodies
+			s := share{of: &all, limit: 64 << 20}
+			got, err := decode("zstd", test.body, 1<<20, &s)
+			if err != nil || string(got) != test.want {
+				t.Fatalf("it unfolds to %q, %v", got, err)
+			}
+			if held := all.held.Load(); held < test.held || held > test.held+1<<20 {
+				t.Errorf("%d bytes are held, want %d and a little more", held, test.held)
+			}
+			if test.held == 0 {
+				return
+			}
+			s.set(0)
+			s.limit = 4 << 20
+			if _, err := decode("zstd", test.body, 1<<20, &s); !errors.Is(err, errNoMemory) {
+				t.Errorf("without room for it: %v", err)
+			}
+		})
+	}
 }

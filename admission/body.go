@@ -66,7 +66,7 @@ func (h *Handler) unread(r *http.Request, err error) *refusal {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return &refusal{
 			status: http.StatusRequestTimeout, code: "body_timeout",
-			message: "The request body did not arrive within " + h.bodyTimeout().String() + ".",
+			message: "The request body did not arrive within " + h.bodyTimeout().String() + " (body_timeout).",
 		}
 	case errors.Is(err, io.ErrUnexpectedEOF), r.Context().Err() != nil, r.ProtoMajor == 3:
 		// Over HTTP/3 whatever breaks a body off ends its stream, of which the

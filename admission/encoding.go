@@ -8,7 +8,6 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zlib"
-	"github.com/klauspost/compress/zstd"
 
 	"github.com/caddy-llmlb/caddy-llmlb/request"
 )
@@ -26,21 +25,21 @@ func decode(encoding string, body []byte, limit int64, s *share) ([]byte, error)
 	case "deflate":
 		r, err = zlib.NewReader(from)
 	case "zstd":
-		var d *zstd.Decoder
-		d, err = zstd.NewReader(from, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow))
-		if err == nil {
-			defer d.Close()
-			r = d
-		}
+		return unzstd(body, limit, s)
 	default:
 		return body, nil
 	}
 	if err != nil {
 		return body, nil //nolint:nilerr // not what it says: the engine will find out
 	}
+	return unfold(r, body, limit, s)
+}
+
+// unfold reads what a body unfolds to.
+func unfold(r io.Reader, body []byte, limit int64, s *share) ([]byte, error) {
 	plain, err := io.ReadAll(&counted{from: io.LimitReader(r, limit+1), share: s, most: limit})
 	switch {
-	case errors.Is(err, errNoMemory):
+	case errors.Is(err, errNoMemory), errors.Is(err, errWindow):
 		return nil, err
 	case int64(len(plain)) > limit:
 		return nil, request.ErrTooLong
@@ -49,6 +48,3 @@ func decode(encoding string, body []byte, limit int64, s *share) ([]byte, error)
 	}
 	return plain, nil
 }
-
-// maxWindow is the largest window a zstd body may ask for: that of level 19.
-const maxWindow = 8 << 20

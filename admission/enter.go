@@ -3,7 +3,6 @@ package admission
 import (
 	"time"
 
-	"github.com/caddy-llmlb/caddy-llmlb/llmlb"
 	"github.com/caddy-llmlb/caddy-llmlb/queue"
 	"github.com/caddy-llmlb/caddy-llmlb/selection"
 )
@@ -22,10 +21,23 @@ func (x *exchange) mayEnter() *refusal {
 		return limited(denial)
 	}
 	x.ticket = ticket
-	if q := x.turns.queue; x.waits() && q.Len() > 0 && q.Full(x.class, x.bounds()) && !selection.AnyRoom(c.Settings, c.Pool, c.Arrival) {
-		return queueFull(h.calls(), q.Expected(x.class))
+	if x.waits() && x.turns.queue.Len() > 0 {
+		return x.full()
 	}
 	return nil
+}
+
+// full tells why the Call could not wait, if it could not and would have to.
+func (x *exchange) full() *refusal {
+	c, q, b := x.call, x.turns.queue, x.bounds()
+	if !q.Full(x.class, c.Tenant, b) || selection.AnyRoom(c.Settings, c.Pool, c.Arrival) {
+		return nil
+	}
+	b.Tokens = 0
+	if q.Full(x.class, c.Tenant, b) {
+		return x.turnedAway(queue.FullCalls)
+	}
+	return x.turnedAway(queue.FullTokens)
 }
 
 // spend takes the Call's tokens from its tenant's.
@@ -43,7 +55,7 @@ func (x *exchange) spend() *refusal {
 func (x *exchange) release() {
 	c := x.call
 	if c.Pool != nil {
-		prompt, output := used(c)
+		prompt, output := x.used()
 		c.Pool.CountRequest(c.Class, c.Outcome, c.Refusal, x.handler.label(c.Tenant), prompt, output)
 	}
 	if x.turns == nil {
@@ -55,20 +67,8 @@ func (x *exchange) release() {
 		return
 	}
 	now := time.Now()
-	prompt, output := used(c)
+	prompt, output := x.used()
 	x.turns.limits.Settle(now, x.ticket, prompt+output)
 	x.turns.limits.Leave(now, x.ticket)
 	x.turns.queue.Settle(x.waiter, x.cost())
-}
-
-// used is what a Call has used, in tokens: what the engine says, or else what was
-// estimated and seen. What was sent to nobody has used nothing.
-func used(c *llmlb.Call) (prompt, output int) {
-	if c.Attempts == 0 || c.Unsent() || !c.Generates() {
-		return 0, 0
-	}
-	if c.PromptTokens >= 0 {
-		return c.PromptTokens, generated(c)
-	}
-	return c.InputTokens, generated(c)
 }

@@ -39,7 +39,7 @@ func notServed() *refusal {
 func (h *Handler) tooLong() *refusal {
 	return &refusal{
 		status: http.StatusRequestEntityTooLarge, code: "body_too_large",
-		message: fmt.Sprintf("The request body is longer than %d bytes.", h.maxBody()),
+		message: fmt.Sprintf("The request body is longer than %d bytes (max_body).", h.maxBody()),
 	}
 }
 
@@ -65,10 +65,10 @@ func atCapacity() *refusal {
 func queueFull(calls int, again time.Duration) *refusal {
 	f := &refusal{
 		status: http.StatusTooManyRequests, code: "queue_full", retryAfter: seconds(again),
-		message: fmt.Sprintf("Every inference server is busy, and %d requests wait already (queue). Try again later.", calls),
+		message: fmt.Sprintf("Every inference server is busy, and as many requests wait as may, %d (queue). Try again later.", calls),
 	}
 	if calls == 0 {
-		f.message = "Every inference server is busy, and requests do not wait here (queue). Try again later."
+		f.message = "Every inference server is busy, and requests of this class do not wait (max_wait). Try again later."
 	}
 	return f
 }
@@ -76,7 +76,7 @@ func queueFull(calls int, again time.Duration) *refusal {
 func queueTokens(tokens int, again time.Duration) *refusal {
 	return &refusal{
 		status: http.StatusTooManyRequests, code: "queue_tokens", retryAfter: seconds(again),
-		message: fmt.Sprintf("Every inference server is busy, and requests of %d tokens wait already (queue max_tokens). Try again later.", tokens),
+		message: fmt.Sprintf("Every inference server is busy, and requests of no more than %d tokens may wait (queue max_tokens). Try again later.", tokens),
 	}
 }
 

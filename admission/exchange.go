@@ -110,6 +110,9 @@ func (x *exchange) serve() error {
 			return x.giveUp(x.failure(status), err)
 		}
 		x.lull()
+		if x.gone() {
+			return x.giveUp(clientGone(), err)
+		}
 		x.readmit()
 	}
 }
@@ -188,8 +191,10 @@ func (x *exchange) passOn(err error) error {
 
 // end settles what is still open and gives the client's ResponseWriter back.
 func (x *exchange) end(returned bool) {
-	x.settle(returned, nil)
-	x.release()
+	func() {
+		defer x.release() // also when who is told of the end breaks: others wait for what this holds
+		x.settle(returned, nil)
+	}()
 	if x.beat != nil {
 		x.beat.end(returned)
 	}

@@ -85,7 +85,7 @@ func (h *Handler) unknownModel(c *llmlb.Call) *refusal {
 	}
 	return &refusal{
 		status: http.StatusNotFound, code: "model_not_found", param: "model",
-		message: "The model " + strconv.Quote(shortened(c.Model)) + " is on the list of no inference server (GET /v1/models).",
+		message: "No inference server has the model " + strconv.Quote(shortened(c.Model)) + ". GET /v1/models lists those there are.",
 	}
 }
 

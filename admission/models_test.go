@@ -131,11 +131,11 @@ func TestUnknownModelIsRefused(t *testing.T) {
 	h := &Handler{}
 	s := lister(t, h)
 	for model, message := range map[string]string{
-		"nope":                         `The model "nope" is on the list of no inference server (GET /v1/models).`,
-		" m ":                          `The model " m " is on the list of no inference server (GET /v1/models).`,
-		"M":                            `The model "M" is on the list of no inference server (GET /v1/models).`,
-		`a"b\`:                         `The model "a\"b\\" is on the list of no inference server (GET /v1/models).`,
-		strings.Repeat("ü", 100):       `The model "` + strings.Repeat("ü", 64) + `…" is on the list of no inference server (GET /v1/models).`,
+		"nope":                         `No inference server has the model "nope". GET /v1/models lists those there are.`,
+		" m ":                          `No inference server has the model " m ". GET /v1/models lists those there are.`,
+		"M":                            `No inference server has the model "M". GET /v1/models lists those there are.`,
+		`a"b\`:                         `No inference server has the model "a\"b\\". GET /v1/models lists those there are.`,
+		strings.Repeat("ü", 100):       `No inference server has the model "` + strings.Repeat("ü", 64) + `…". GET /v1/models lists those there are.`,
 		"m":                            "",
 		"org/n":                        "",
 		"":                             "",

@@ -3,7 +3,6 @@ package admission
 import (
 	"time"
 
-	"github.com/caddy-llmlb/caddy-llmlb/llmlb"
 	"github.com/caddy-llmlb/caddy-llmlb/queue"
 	"github.com/caddy-llmlb/caddy-llmlb/selection"
 )
@@ -28,9 +27,10 @@ func (x *exchange) turn() *refusal {
 		w = &queue.Waiter{Call: c, Class: x.class, Tenant: c.Tenant, Weight: x.handler.limitsOf(c.Tenant).Weight}
 		x.waiter = w
 	}
-	ready := make(chan struct{})
+	ready, out := make(chan struct{}), make(chan queue.Entry, 1)
 	w.Kind, w.Until = selection.Kind(c), until
 	w.Ready = func() { close(ready) }
+	w.Out = func(why queue.Entry) { out <- why }
 	b := x.bounds()
 	began := time.Now()
 	switch entry := x.turns.queue.Push(w, b, began); entry {
@@ -50,6 +50,8 @@ func (x *exchange) turn() *refusal {
 	defer timer.Stop()
 	select {
 	case <-ready:
+	case why := <-out:
+		out <- why
 	case <-x.request.Context().Done():
 	case <-timer.C:
 		x.turns.tick() // a pause may end at this very moment
@@ -60,6 +62,8 @@ func (x *exchange) turn() *refusal {
 	case x.gone():
 		x.giveBack() // it may have been granted at this very moment
 		return clientGone()
+	case len(out) > 0: // another tenant has its place in the queue
+		return x.turnedAway(<-out)
 	case waits:
 		return x.inVain()
 	}
@@ -106,7 +110,13 @@ func (x *exchange) noneInUse() bool {
 // pastDeadline reports whether the Call's own deadline will have passed when its
 // turn comes, by how fast the queue empties.
 func (x *exchange) pastDeadline() bool {
-	return !x.deadline.IsZero() && time.Now().Add(x.turns.queue.Expected(x.class)).After(x.deadline)
+	now := time.Now()
+	return !x.deadline.IsZero() && now.Add(x.turns.queue.ExpectedOf(x.waiter, now)).After(x.deadline)
+}
+
+// expected is how long a Call like this one would wait now.
+func (x *exchange) expected() time.Duration {
+	return x.turns.queue.Expected(x.class, x.call.Tenant, time.Now())
 }
 
 // atOnce has an endpoint reserved, or says that none can be.
@@ -125,15 +135,14 @@ func (x *exchange) atOnce() *refusal {
 
 // turnedAway is for a Call that must not wait.
 func (x *exchange) turnedAway(why queue.Entry) *refusal {
-	q := x.turns.queue
-	again := q.Expected(x.class)
+	again := x.expected()
 	switch why {
 	case queue.Hopeless:
 		return overloaded(time.Until(x.call.RetryAt))
 	case queue.FullTokens:
 		return queueTokens(x.handler.maxTokens(), again)
 	default:
-		return queueFull(x.handler.calls(), again)
+		return queueFull(x.bounds().Calls, again)
 	}
 }
 
@@ -148,12 +157,12 @@ func (x *exchange) inVain() *refusal {
 	case x.until().Equal(x.deadline):
 		return x.late()
 	}
-	return queueTimeout(x.class.MaxWait, x.turns.queue.Expected(x.class))
+	return queueTimeout(x.class.MaxWait, x.expected())
 }
 
 // late is for a Call that cannot begin before its deadline.
 func (x *exchange) late() *refusal {
-	return deadlinePassed(x.turns.queue.Expected(x.class))
+	return deadlinePassed(x.expected())
 }
 
 // again reports whether the Call may wait for another turn, after the proxy came
@@ -230,24 +239,3 @@ func (x *exchange) readmit() {
 
 // gone reports whether the client has left.
 func (x *exchange) gone() bool { return x.request.Context().Err() != nil }
-
-// cost is what the Call has cost in truth, as far as that is known.
-func (x *exchange) cost() float64 {
-	c := x.call
-	if c.Attempts == 0 || c.Unsent() {
-		return 0
-	}
-	uncached := max(0, c.InputTokens-c.Decision.Matched)
-	if c.PromptTokens >= 0 {
-		uncached = max(0, c.PromptTokens-max(0, c.CachedTokens))
-	}
-	return queue.Price(uncached, generated(c))
-}
-
-// generated is how many tokens the Call got.
-func generated(c *llmlb.Call) int {
-	if c.OutputTokens >= 0 {
-		return c.OutputTokens
-	}
-	return c.TokenEvents
-}

@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,10 +20,10 @@ func TestANewcomerWhoseTurnWasGivenAwayIsAskedAgain(t *testing.T) {
 		p.Sight("10.0.0.1:8000", time.Now())
 		p.Unlock()
 		tu := &turns{pool: p}
-		room := false
+		var room atomic.Bool // the turns ask from a goroutine of their own
 		tu.queue = queue.New(queue.World{
 			Place: func(*llmlb.Call, time.Time) queue.Placement {
-				if !room {
+				if !room.Load() {
 					return queue.Placement{Answer: queue.Busy}
 				}
 				return queue.Placement{Answer: queue.Placed, Unbooked: true}
@@ -38,12 +39,12 @@ func TestANewcomerWhoseTurnWasGivenAwayIsAskedAgain(t *testing.T) {
 			return placed
 		}
 		summary := push(summaries, 10)
-		room = true
+		room.Store(true)
 		first := push(edits, 1000) // by which the summary is owed its share
 		<-first
-		room = false
+		room.Store(false)
 		time.Sleep(10 * soon) // whatever was to be asked has been
-		room = true
+		room.Store(true)
 		second := push(edits, 1000)
 		began := time.Now()
 		<-summary

@@ -46,6 +46,10 @@ type Call struct {
 	LastToken   time.Time
 	TokenEvents int
 
+	// AnswerBytes is how much text has come of an answer that comes whole, in
+	// bytes with their JSON around them.
+	AnswerBytes int
+
 	// Usage as the engine told it; Unknown where it did not.
 	PromptTokens, CachedTokens, OutputTokens int
 
@@ -117,7 +121,8 @@ type Call struct {
 	Released func()
 
 	excluded []exclusion
-	forgiven int // attempts that reached nobody, before the Call waited
+	forgiven int  // attempts that reached nobody, before the Call waited
+	worked   bool // see Worked
 	body     *content
 	failedAs uint16 // outcomes of attempts that counted against a circuit, as a set
 	expected int    // ExpectedOutput, once asked for
@@ -267,6 +272,7 @@ func (c *Call) EndAttempt(now time.Time, o Outcome) {
 	}
 	c.Lease.End(now)
 	c.Lease, c.Outcome = nil, o
+	c.worked = c.worked || o != Unreachable && o != Overloaded || c.TokenEvents > 0
 }
 
 // learnUsage takes in what a whole answer taught.

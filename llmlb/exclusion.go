@@ -63,6 +63,11 @@ func (c *Call) Unsent() bool {
 	return tried
 }
 
+// Worked reports whether an engine may have done something for the Call: an
+// attempt of it has ended in another way than that the endpoint could not be
+// reached, or had too much to do.
+func (c *Call) Worked() bool { return c.worked }
+
 // Readmit lets the Call, which has waited, be tried again where there was too
 // much to do before, or where nobody could be reached. Attempts that reached
 // nobody no longer count.

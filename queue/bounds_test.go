@@ -46,7 +46,7 @@ func TestBounds(t *testing.T) {
 		{interactive, Bounds{Calls: 9, Tokens: 300}, true},
 		{interactive, Bounds{Calls: 9, Tokens: 301}, false},
 	} {
-		if got := s.queue.Full(test.class, test.bounds); got != test.want {
+		if got := s.queue.Full(test.class, "a", test.bounds); got != test.want {
 			t.Errorf("%s with %+v: full is %v", test.class.Name, test.bounds, got)
 		}
 	}
@@ -72,7 +72,7 @@ func TestBoundsAreForThoseWhoWait(t *testing.T) {
 			t.Errorf("entry %d", e)
 		}
 	}
-	if s.queue.Full(interactive, Bounds{}) {
+	if s.queue.Full(interactive, "a", Bounds{}) {
 		t.Error("an empty queue is full")
 	}
 }

@@ -111,8 +111,8 @@ func TestConcurrent(t *testing.T) {
 			e := c.ends[1+i%3] // the first stays
 			c.change(e, func() { e.down = i/3%2 == 0 })
 			c.queue.Status(c.now)
-			c.queue.Expected(interactive)
-			c.queue.Full(interactive, many)
+			c.queue.Expected(interactive, "a", c.now)
+			c.queue.Full(interactive, "a", many)
 		}
 	})
 	done.Wait()

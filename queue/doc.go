@@ -34,8 +34,17 @@
 // tokens first; within a tenant by arrival. Tokens are counted as in "Fairness in
 // Serving Large Language Models" (Sheng et al., OSDI 2024): a counter for each
 // tenant grows by what its Calls cost, and one who comes back is lifted to the
-// least of those who wait. It gives the shares of deficit round robin and finds
-// the next in logarithmic time.
+// least of those who wait, without what these may get back for open Calls. It
+// gives the shares of deficit round robin and finds the next in logarithmic time.
+//
+// Whoever cannot be placed keeps its own class, in its line, waiting, and those
+// below; those above are asked all the same.
+//
+// # Bounds
+//
+// A full queue is shared too. A Call of a tenant that has less waiting than
+// another one of its class takes the place of that one's newest, which is told to
+// leave. So no tenant keeps the others out by filling the queue.
 //
 // # Who calls it
 //

@@ -38,10 +38,15 @@ func (d *drain) granted(now time.Time, cost float64, backlog bool) {
 	d.at, d.backlog = now, backlog
 }
 
-// wait is how long that many tokens take, 0 when it is not known.
-func (d *drain) wait(tokens float64) time.Duration {
+// wait is how long that many tokens take. Where it is not known, a queue that
+// stands still is expected to do so for as long again; 0 otherwise.
+func (d *drain) wait(tokens float64, now time.Time) time.Duration {
 	const enough = 0.2 // seconds of backlog
 	if d.seconds < enough || d.tokens <= 0 {
+		const still = 3 * time.Second
+		if since := now.Sub(d.at); d.backlog && since >= still {
+			return since
+		}
 		return 0
 	}
 	return time.Duration(min(tokens*d.seconds/d.tokens, 3600) * float64(time.Second))

@@ -16,14 +16,14 @@ func (q *Queue) grant(w *Waiter, now time.Time) {
 		q.leave(w)
 	}
 	w.answer = Placed
-	c.last = t.counter
+	c.last = t.settled()
 	q.owe(c, cost-w.charged)
-	w.charge(cost)
 	if !w.open {
 		w.open = true
 		t.open++
 		c.wake(t)
 	}
+	w.charge(cost)
 	c.waits.Observe(waited)
 	w.Ready()
 }
@@ -52,9 +52,7 @@ func (q *Queue) owe(c *class, cost float64) {
 // enter has a Call wait in a line.
 func (q *Queue) enter(w *Waiter, l *line, work int) {
 	t, c := w.tenant, w.tenant.class
-	if t.waiting++; t.waiting == 1 {
-		c.active.push(t)
-	}
+	t.enter(w)
 	c.calls++
 	c.tokens += w.tokens
 	c.cost += w.cost
@@ -78,10 +76,7 @@ func (q *Queue) leave(w *Waiter) {
 	if c.calls == 0 {
 		c.owed, c.cost, c.most = 0, 0, 0
 	}
-	if t.waiting--; t.waiting == 0 {
-		c.active.remove(t)
-		c.rest(t)
-	}
+	t.leave(w)
 	if q.calls == 0 {
 		q.drain.empty()
 	}

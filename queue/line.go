@@ -14,7 +14,8 @@ type line struct {
 	endpoint *llmlb.Endpoint // nil for a cold line
 	parts    []*part         // by class, in no order
 	calls    int
-	blocked  uint64    // the version of the world in which its first could not be placed
+	blocked  uint64    // the version of the world in which one could not be placed
+	bar      int       // the least rank of those: see barred
 	fed      time.Time // when one of it got its place last; see relieve
 }
 
@@ -41,6 +42,21 @@ type flow struct {
 	turnAt int // its places in part.turn, part.heavy and tenant.flows
 	mostAt int
 	at     int
+}
+
+// block notes that the first of a class could not be placed.
+func (l *line) block(version uint64, rank int) {
+	if l.blocked == version {
+		rank = min(rank, l.bar)
+	}
+	l.blocked, l.bar = version, rank
+}
+
+// barred reports whether whoever could not be placed keeps the part waiting: its
+// own class, so that a big Call is not overtaken by all small ones, and those
+// below. A class above has its turn, whatever a lower one could not use.
+func (p *part) barred(version uint64) bool {
+	return p.line.blocked == version && p.class.spec.Rank >= p.line.bar
 }
 
 // part returns the part of a class, nil when nobody of it is in line.

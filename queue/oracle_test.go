@@ -17,11 +17,12 @@ type oracle struct {
 	classes []*Class // by rank
 	counter map[key]float64
 	charged map[*guest]float64
+	refund  map[*guest]float64 // what of its tenant's counter a guest may get back
 	last    map[*Class]float64
 	owed    map[*Class]float64
 	most    map[*Class]float64
-	barred  map[string]bool // kinds of which one was tried in vain since the world changed
-	only    *guest          // the newcomer, which is tried before it waits
+	barred  map[string]int // kinds of which one was tried in vain since the world changed, and the highest class of those
+	only    *guest         // the newcomer, which is tried before it waits
 }
 
 type key struct {
@@ -31,8 +32,8 @@ type key struct {
 
 func newOracle(t testing.TB, slots ...int) *oracle {
 	o := &oracle{
-		site: newSite(t, slots...), counter: make(map[key]float64), charged: make(map[*guest]float64),
-		last: make(map[*Class]float64), owed: make(map[*Class]float64), most: make(map[*Class]float64), barred: make(map[string]bool),
+		site: newSite(t, slots...), counter: make(map[key]float64), charged: make(map[*guest]float64), refund: make(map[*guest]float64),
+		last: make(map[*Class]float64), owed: make(map[*Class]float64), most: make(map[*Class]float64), barred: make(map[string]int),
 	}
 	o.queue.world.Place = o.tried
 	return o
@@ -47,9 +48,20 @@ func (o *oracle) tried(c *llmlb.Call, now time.Time) Placement {
 	if p.Answer == Placed {
 		o.granted(g)
 	} else {
-		o.barred[g.Kind] = true
+		o.bar(g)
 	}
 	return p
+}
+
+func (o *oracle) bar(g *guest) {
+	if rank, some := o.barred[g.Kind]; !some || g.Class.Rank < rank {
+		o.barred[g.Kind] = g.Class.Rank
+	}
+}
+
+func (o *oracle) isBarred(g *guest) bool {
+	rank, some := o.barred[g.Kind]
+	return some && g.Class.Rank >= rank
 }
 
 func (o *oracle) held(c *Class) bool { return c.Saturation > 0 && o.saturation >= c.Saturation }
@@ -73,7 +85,7 @@ func (o *oracle) next() *guest {
 
 func (o *oracle) first(c *Class) (first *guest) {
 	for _, g := range o.waiting {
-		if g.Class == c && !o.barred[g.Kind] && (first == nil || o.counter[g.account()] < o.counter[first.account()]) {
+		if g.Class == c && !o.isBarred(g) && (first == nil || o.counter[g.account()] < o.counter[first.account()]) {
 			first = g
 		}
 	}
@@ -95,7 +107,7 @@ func (o *oracle) count(c *Class) (n int) {
 func (o *oracle) lift(g *guest) {
 	least, some := o.last[g.Class], false
 	for _, w := range o.waiting {
-		switch n := o.counter[w.account()]; {
+		switch n := o.settled(w); {
 		case w.account() == g.account():
 			return
 		case w.Class == g.Class && (!some || n < least):
@@ -105,10 +117,22 @@ func (o *oracle) lift(g *guest) {
 	o.counter[g.account()] = max(o.counter[g.account()], least)
 }
 
+// settled is what a guest's tenant will have had when nothing is charged for its
+// open ones.
+func (o *oracle) settled(g *guest) float64 {
+	n := o.counter[g.account()]
+	for other, refund := range o.refund {
+		if other.account() == g.account() {
+			n -= refund
+		}
+	}
+	return n
+}
+
 func (o *oracle) granted(g *guest) {
 	o.left(g)
 	cost := float64(g.Call.InputTokens)
-	o.last[g.Class] = o.counter[g.account()]
+	o.last[g.Class] = o.settled(g)
 	more := cost - o.charged[g]
 	dearest := more
 	for _, c := range o.classes {
@@ -124,6 +148,7 @@ func (o *oracle) granted(g *guest) {
 		}
 	}
 	o.charge(g, cost)
+	o.refund[g] = cost / max(1, g.Weight)
 }
 
 func (o *oracle) charge(g *guest, cost float64) {
@@ -153,7 +178,7 @@ func (o *oracle) arrives(g *guest) {
 	}
 	clear(o.barred)
 	for _, w := range o.waiting {
-		o.barred[w.Kind] = true // only its own kind is tried now
+		o.barred[w.Kind] = 0 // only its own kind is tried now
 	}
 	delete(o.barred, g.Kind)
 	if alone && !o.held(g.Class) {
@@ -181,7 +206,9 @@ func (o *oracle) leaves(g *guest) {
 	o.left(g)
 	clear(o.barred)
 	for _, w := range o.waiting {
-		o.barred[w.Kind] = w.Kind != g.Kind
+		if w.Kind != g.Kind {
+			o.barred[w.Kind] = 0
+		}
 	}
 	if !o.queue.Remove(&g.Waiter, o.now) {
 		o.t.Fatalf("%s did not wait", g.name)

@@ -303,3 +303,37 @@ func TestNothingIsFree(t *testing.T) {
 	s.give(s.ends[0], 5)
 	s.expect("free0", "one", "free1", "two", "free2")
 }
+
+// A summary that is owed its turn and fits nowhere does not keep edits, which do
+// fit, from theirs; nor do small summaries overtake a big edit that waits for room,
+// which would have none for ever.
+func TestOneThatDoesNotFit(t *testing.T) {
+	s := newSite(t, 100)
+	room := 10_000
+	s.queue.world.Place = func(c *llmlb.Call, now time.Time) Placement {
+		if c.InputTokens > room {
+			return Placement{Answer: Busy}
+		}
+		return s.place(c, now)
+	}
+	s.push(s.guest("long edit", interactive, "a", 6000))
+	room = 4000
+	s.waits(s.guest("big summary", background, "a", 5000))
+	for range 200 { // so that it is owed its turn, and more
+		if e := s.push(s.guest("edit", interactive, "a", 2000)); e != Granted {
+			t.Fatalf("entry %d for an edit that fits", e)
+		}
+		s.queue.Settle(&s.placed[len(s.placed)-1].Waiter, 2000)
+		s.end(s.placed[len(s.placed)-1])
+		s.check()
+	}
+	s.placed = nil
+	batch := &Class{Name: "batch", Rank: 1} // it is owed nothing
+	s.waits(s.guest("big edit", interactive, "a", 5000), s.guest("small edit", interactive, "a", 10), s.guest("small batch", batch, "b", 10))
+	s.freed(s.ends[0])
+	s.expect()
+	room = 10_000
+	s.freed(s.ends[0])
+	s.expect("big summary", "big edit", "small edit", "small batch")
+	s.check()
+}

@@ -42,7 +42,7 @@ func (q *Queue) pump(e *llmlb.Endpoint, now time.Time, lines ...*line) (again bo
 			moves++
 			q.move(w, q.coldLine(l.kind.name), 0)
 		default:
-			l.blocked = q.version
+			l.block(q.version, p.class.spec.Rank)
 		}
 	}
 	return true
@@ -101,7 +101,7 @@ func (q *Queue) withdraw() {
 }
 
 // firstOf returns the part of a class in which the first Call stands of those
-// lines that are not blocked.
+// lines that are not blocked for it.
 func (q *Queue) firstOf(c *class) *part {
 	for h := &c.offers; ; {
 		p := h.first()
@@ -110,7 +110,7 @@ func (q *Queue) firstOf(c *class) *part {
 		}
 		w := p.first()
 		switch {
-		case w == nil, p.line.blocked == q.version:
+		case w == nil, p.barred(q.version):
 			h.remove(p)
 		case p.offer.seq == w.seq && p.offer.counter == w.tenant.counter:
 			return p

@@ -98,7 +98,8 @@ const (
 )
 
 // Push lets a Call in. It is placed at once if there is room and nobody stands
-// before it, and waits otherwise, within the bounds. A Call that was granted once
+// before it, and waits otherwise, within the bounds: others may have to leave for
+// it then (see Waiter.Out). A Call that was granted once
 // and comes back keeps its place in the order and what it was charged.
 func (q *Queue) Push(w *Waiter, b Bounds, now time.Time) Entry {
 	q.mu.Lock()
@@ -114,23 +115,19 @@ func (q *Queue) Push(w *Waiter, b Bounds, now time.Time) Entry {
 	if q.straight(w, c, now) {
 		return Granted
 	}
-	if p := w.flow.part; !w.tried && (p.line.blocked != q.version || p.first() == w) {
+	if p := w.flow.part; !w.tried && (!p.barred(q.version) || p.first() == w) {
 		q.retry(p.line, now)
 	}
 	if w.flow == nil {
 		return Granted
 	}
-	calls, tokens := q.upTo(c)
-	switch at := w.Call.RetryAt; {
-	case !at.IsZero() && !w.Until.IsZero() && at.After(w.Until):
+	if at := w.Call.RetryAt; !at.IsZero() && !w.Until.IsZero() && at.After(w.Until) {
 		q.leave(w)
 		return Hopeless
-	case calls > b.Calls:
+	}
+	if why := q.squeeze(w, c, b); why != Waiting {
 		q.leave(w)
-		return FullCalls
-	case b.Tokens > 0 && tokens > b.Tokens && calls > 1:
-		q.leave(w)
-		return FullTokens
+		return why
 	}
 	q.drain.waits(now)
 	return Waiting
@@ -163,28 +160,9 @@ func (q *Queue) straight(w *Waiter, c *class, now time.Time) bool {
 	default:
 		l := q.coldLine(w.Kind)
 		q.enter(w, l, 0)
-		l.blocked = q.version
+		l.block(q.version, c.spec.Rank)
 	}
 	return false
-}
-
-// Full reports whether a Call of the class could not wait now, should it have to:
-// something to ask before its body is read.
-func (q *Queue) Full(c *Class, b Bounds) bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	calls, tokens := q.upTo(q.class(c))
-	return calls > 0 && calls >= b.Calls || b.Tokens > 0 && tokens >= b.Tokens
-}
-
-// upTo counts what waits of a class and of those above it.
-func (q *Queue) upTo(c *class) (calls, tokens int) {
-	for _, k := range q.classes {
-		if k.spec.Rank <= c.spec.Rank {
-			calls, tokens = calls+k.calls, tokens+k.tokens
-		}
-	}
-	return calls, tokens
 }
 
 // Remove takes a Call out, and reports whether it waited. One that does not has

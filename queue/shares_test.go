@@ -320,3 +320,54 @@ func TestSaturationIsAskedAfterEachStart(t *testing.T) {
 	s.freed(s.ends[1])
 	s.expect("9", "8", "7", "6")
 }
+
+// A tenant whose requests claim ten times what they cost gains nothing by it: one
+// that asks now and then is served as soon as where nobody claims too much.
+func TestClaimingMuchIsOfNoUse(t *testing.T) {
+	wait := func(claimed int) time.Duration {
+		s := newSite(t, 8)
+		begun := make(map[*guest]time.Time)
+		flood := func() { s.push(s.guest("", interactive, "flood", claimed)) }
+		for range 64 {
+			flood()
+		}
+		var one *guest
+		var came time.Time
+		var sum time.Duration
+		served := 0
+		for step := range 5000 {
+			s.now = s.now.Add(10 * time.Millisecond)
+			for _, g := range s.placed {
+				if begun[g] = s.now; g == one {
+					sum += s.now.Sub(came)
+					served++
+				}
+			}
+			s.placed = nil
+			for g, at := range begun {
+				if s.now.Sub(at) < 200*time.Millisecond {
+					continue
+				}
+				delete(begun, g)
+				s.queue.Settle(&g.Waiter, 200)
+				s.end(g)
+				if g == one {
+					one = nil
+				} else {
+					flood()
+				}
+			}
+			if one == nil && step%50 == 0 {
+				one, came = s.guest("", interactive, "one", 200), s.now
+				s.push(one)
+			}
+		}
+		s.check()
+		return sum / time.Duration(max(1, served))
+	}
+	honest, much := wait(200), wait(2200)
+	t.Logf("it waits %v, and %v where the other one claims too much", honest, much)
+	if much > honest*5/4+10*time.Millisecond || honest == 0 {
+		t.Errorf("it waits %v where the other one claims too much, and %v otherwise", much, honest)
+	}
+}

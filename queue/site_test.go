@@ -256,6 +256,11 @@ func (q *Queue) contradiction() error {
 		if err := inOrder(&c.active); err != nil {
 			return fmt.Errorf("tenants of %q: %w", c.spec.Name, err)
 		}
+		for m := range c.crowds {
+			if err := inOrder(&c.crowds[m]); err != nil || c.crowds[m].len() != c.active.len() {
+				return fmt.Errorf("tenants of %q by what waits: %w", c.spec.Name, err)
+			}
+		}
 		active, idle := 0, 0
 		for name, t := range c.tenants {
 			if t.name != name || t.waiting != waiting[t] || t.open < 0 {
@@ -263,6 +268,15 @@ func (q *Queue) contradiction() error {
 			}
 			if t.waiting > 0 {
 				active++
+			}
+			own := 0
+			for x := t.line.Front(); x != nil; x = x.Next() {
+				if w := x.Value.(*Waiter); seen[w] && w.element == x && w.tenant == t {
+					own += w.tokens
+				}
+			}
+			if t.line.Len() != t.waiting || t.tokens != own || t.open == 0 && t.pending != 0 || t.pending < 0 {
+				return fmt.Errorf("tenant %q has %d of %d in line with %d tokens, not %d, and %v pending", name, t.line.Len(), t.waiting, t.tokens, own, t.pending)
 			}
 			if t.idle != nil {
 				idle++

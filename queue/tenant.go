@@ -11,15 +11,16 @@ import (
 type class struct {
 	spec    *Class
 	tenants map[string]*tenant
-	active  ordered[*tenant] // those who wait, by their counters
-	idle    *list.List       // those who neither wait nor have Calls open, the latest first
-	offers  ordered[*part]   // while places are given: see Queue.next
+	active  ordered[*tenant]    // those who wait, by what is settled of their counters
+	crowds  [2]ordered[*tenant] // the same, by how much of each measure waits, the most first
+	idle    *list.List          // those who neither wait nor have Calls open, the latest first
+	offers  ordered[*part]      // while places are given: see Queue.next
 	calls   int
 	tokens  int
 	cost    float64
 	most    float64 // what the dearest Call has cost that waited, since nobody did
 	owed    float64 // tokens that it is to have before those above it
-	last    float64 // counter of whoever was served last
+	last    float64 // what was settled of whoever was served last
 	waits   *llmlb.Histogram
 }
 
@@ -28,10 +29,15 @@ type tenant struct {
 	name    string
 	class   *class
 	counter float64 // tokens it has had, by its weight
+	pending float64 // what of them is for Calls that are open, and may be given back
 	flows   []*flow
+	line    list.List // its Calls that wait, the newest last
 	waiting int
+	tokens  int     // of those
+	cost    float64 // likewise
 	open    int
-	index   int // in active, while it waits
+	index   int // its places in class.active and class.crowds, while it waits
+	crowdAt [2]int
 	idle    *list.Element
 }
 
@@ -67,14 +73,21 @@ func (q *Queue) class(spec *Class) *class {
 }
 
 func newClass(spec *Class) *class {
-	return &class{
+	c := &class{
 		spec: spec, tenants: make(map[string]*tenant), idle: list.New(), waits: llmlb.NewHistogram(waitBounds),
 		active: ordered[*tenant]{
-			less:  func(t, u *tenant) bool { return t.counter < u.counter },
+			less:  func(t, u *tenant) bool { return t.settled() < u.settled() },
 			place: func(t *tenant) *int { return &t.index },
 		},
 		offers: ordered[*part]{less: offersBefore, place: func(p *part) *int { return &p.offer.at }},
 	}
+	for m := range c.crowds {
+		c.crowds[m] = ordered[*tenant]{
+			less:  func(t, u *tenant) bool { return t.has(measure(m)) > u.has(measure(m)) },
+			place: func(t *tenant) *int { return &t.crowdAt[m] },
+		}
+	}
+	return c
 }
 
 // waitBounds are the bounds of the histogram of waits, in seconds.
@@ -111,12 +124,60 @@ func (c *class) rest(t *tenant) {
 	}
 }
 
+// settled is the counter without what may still be given back.
+func (t *tenant) settled() float64 { return t.counter - t.pending }
+
+// enter notes one more Call that waits. One that comes back is no new one.
+func (t *tenant) enter(w *Waiter) {
+	c := t.class
+	if w.open {
+		w.element = t.line.PushFront(w)
+	} else {
+		w.element = t.line.PushBack(w)
+	}
+	t.tokens += w.tokens
+	t.cost += w.cost
+	if t.waiting++; t.waiting == 1 {
+		c.active.push(t)
+		for m := range c.crowds {
+			c.crowds[m].push(t)
+		}
+		return
+	}
+	for m := range c.crowds {
+		c.crowds[m].fix(t)
+	}
+}
+
+// leave notes that one of them waits no more.
+func (t *tenant) leave(w *Waiter) {
+	c := t.class
+	t.line.Remove(w.element)
+	w.element = nil
+	t.tokens -= w.tokens
+	t.cost -= w.cost
+	if t.waiting--; t.waiting > 0 {
+		for m := range c.crowds {
+			c.crowds[m].fix(t)
+		}
+		return
+	}
+	t.cost = 0
+	c.active.remove(t)
+	for m := range c.crowds {
+		c.crowds[m].remove(t)
+	}
+	c.rest(t)
+}
+
 // lift takes from a tenant who begins to wait what it did not use before: it is
-// no further behind than whoever is the furthest of those who wait.
+// no further behind than whoever is the furthest of those who wait. What these
+// may yet get back does not count: else one that claims much, and gets most of it
+// back, would be served before all who came meanwhile.
 func (c *class) lift(t *tenant) {
 	least := c.last
 	if c.active.len() > 0 {
-		least = c.active.first().counter
+		least = c.active.first().settled()
 	}
 	t.counter = max(t.counter, least)
 }
@@ -131,6 +192,13 @@ func (w *Waiter) charge(cost float64) {
 	}
 	t := w.tenant
 	t.counter += (cost - w.charged) / weight
+	t.pending -= w.pending
+	if w.pending = 0; w.open {
+		w.pending = cost / weight
+	}
+	if t.pending += w.pending; t.open == 0 {
+		t.pending = 0
+	}
 	w.charged = cost
 	if t.waiting > 0 {
 		t.class.active.fix(t)

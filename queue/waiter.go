@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"container/list"
 	"time"
 
 	"github.com/caddy-llmlb/caddy-llmlb/llmlb"
@@ -25,10 +26,16 @@ type Waiter struct {
 	// lock: it must not call the queue.
 	Ready func()
 
+	// Out is called, likewise, when the Call has to leave because another tenant
+	// needs its place in a full queue: why is FullCalls or FullTokens. A Call
+	// without it stays.
+	Out func(why Entry)
+
 	queue   *Queue
 	tenant  *tenant
-	flow    *flow // where it stands, nil when it does not wait
-	oldAt   int   // its places in flow.oldest and flow.newest
+	flow    *flow         // where it stands, nil when it does not wait
+	element *list.Element // in tenant.line, likewise
+	oldAt   int           // its places in flow.oldest and flow.newest
 	newAt   int
 	seq     uint64
 	since   time.Time // when it first asked
@@ -38,8 +45,9 @@ type Waiter struct {
 	cost    float64 // what it is thought to cost
 	work    int     // prompt tokens, at the endpoint it waits for
 	charged float64
-	open    bool // granted and not settled
-	tried   bool // when it was let in
+	pending float64 // what of it the tenant may get back, by its weight
+	open    bool    // granted and not settled
+	tried   bool    // when it was let in
 	answer  Answer
 	why     uint8
 }

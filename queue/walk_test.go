@@ -131,6 +131,7 @@ func (w *walk) settle(g *guest) {
 	cost := float64(w.take(256) * w.take(8))
 	if g.open {
 		w.charge(g, cost)
+		delete(w.refund, g)
 	}
 	w.queue.Settle(&g.Waiter, cost)
 }

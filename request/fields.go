@@ -80,6 +80,11 @@ const (
 	fieldSlotID
 	fieldLoRAPath
 	fieldSessionParams
+	fieldHTTPWorkerIPC
+	fieldLoRAID
+	fieldBootstrapPairKey
+	fieldDecodeTPSize
+	fieldRoutingKey
 	fieldCount
 
 	firstSteering = fieldPriority

@@ -75,6 +75,11 @@ var fieldNames = [fieldCount]string{
 	fieldSlotID:              "slot_id",
 	fieldLoRAPath:            "lora_path",
 	fieldSessionParams:       "session_params",
+	fieldHTTPWorkerIPC:       "http_worker_ipc",
+	fieldLoRAID:              "lora_id",
+	fieldBootstrapPairKey:    "bootstrap_pair_key",
+	fieldDecodeTPSize:        "decode_tp_size",
+	fieldRoutingKey:          "routing_key",
 }
 
 // byName finds a field by its exact name. The compiler turns the switch into a
@@ -227,6 +232,16 @@ func byName(name []byte) field {
 		return fieldLoRAPath
 	case "session_params":
 		return fieldSessionParams
+	case "http_worker_ipc":
+		return fieldHTTPWorkerIPC
+	case "lora_id":
+		return fieldLoRAID
+	case "bootstrap_pair_key":
+		return fieldBootstrapPairKey
+	case "decode_tp_size":
+		return fieldDecodeTPSize
+	case "routing_key":
+		return fieldRoutingKey
 	}
 	return fieldNone
 }

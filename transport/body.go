@@ -3,7 +3,9 @@ package transport
 import (
 	"errors"
 	"io"
+	"mime"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/caddy-llmlb/caddy-llmlb/answer"
@@ -22,6 +24,7 @@ type body struct {
 	over    error         // what the reader is told when nothing is ready any more
 	last    byte          // the last one read
 	reader  answer.Reader // nil when the answer is not one that we read
+	text    bool          // its length tells how much was generated
 	outcome llmlb.Outcome // by the status alone
 	strip   *strip        // nil unless the client must not see the usage chunk
 }
@@ -95,6 +98,7 @@ func (b *body) next(p []byte) (int, error) {
 		return 0, err
 	}
 	b.last = p[n-1]
+	b.count(n)
 	if a.call.FirstByte.IsZero() {
 		a.sawByte(time.Now())
 	}
@@ -107,6 +111,24 @@ func (b *body) next(p []byte) (int, error) {
 		a.sawTokens(tokens, time.Now())
 	}
 	return n, err
+}
+
+// count counts what came, which is all there is to tell how long an answer is of
+// which no usage is known.
+func (b *body) count(n int) {
+	if b.text {
+		b.attempt.call.AnswerBytes += n
+	}
+}
+
+// isText reports whether an answer is text that comes whole and can be measured:
+// it is not if it is compressed, and most of what streams is the frame of events.
+func isText(h http.Header) bool {
+	if e := h.Get("Content-Encoding"); e != "" && !strings.EqualFold(e, "identity") {
+		return false
+	}
+	kind, _, _ := mime.ParseMediaType(h.Get("Content-Type"))
+	return kind == "application/json" || kind == "text/plain"
 }
 
 // errGivenUp stands for a body that was closed before its end: nobody could

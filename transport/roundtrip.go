@@ -56,7 +56,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 // before has told was that answer's.
 func forget(c *llmlb.Call) {
 	c.Status = 0
-	c.FirstByte, c.FirstToken, c.LastToken, c.TokenEvents = time.Time{}, time.Time{}, time.Time{}, 0
+	c.FirstByte, c.FirstToken, c.LastToken, c.TokenEvents, c.AnswerBytes = time.Time{}, time.Time{}, time.Time{}, 0, 0
 	c.PromptTokens, c.CachedTokens, c.OutputTokens = llmlb.Unknown, llmlb.Unknown, llmlb.Unknown
 }
 
@@ -214,6 +214,8 @@ func (a *attempt) pass(resp *http.Response, r answer.Reader, h held, o llmlb.Out
 		a.sayWhen(resp.Header)
 	}
 	b := a.newBody(resp.Body, r, h, o)
+	b.text = isText(resp.Header)
+	b.count(len(h.head))
 	if b.stream() {
 		// Cut or not, it must be possible to see: HTTP/1.1 shows an abort of what
 		// has no length.
