@@ -3,6 +3,7 @@ package admission
 import (
 	"context"
 	"io"
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
@@ -16,9 +17,7 @@ func metered(t *testing.T, e *engine, more object) *gateway {
 	t.Helper()
 	limits := []object{{"tenant": "a", "tokens_per_minute": 1e9}}
 	fields := object{"tenant": "{http.request.header.X-Tenant}", "tenant_limits": limits}
-	for name, v := range more {
-		fields[name] = v
-	}
+	maps.Copy(fields, more)
 	return start(t, site{upstreams: []string{e.address()}, admission: fields})
 }
 

@@ -2,6 +2,7 @@ package llmlb
 
 import (
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -48,6 +49,20 @@ func (c *Call) ExcludedFor(e *Endpoint) bool {
 // not been readmitted since.
 func (c *Call) Spent(e *Endpoint) bool {
 	return slices.ContainsFunc(c.excluded, func(x exclusion) bool { return x.endpoint == e && x.why == busy })
+}
+
+// FailedAt lists the addresses of the endpoints that are kept from the Call, ""
+// for none.
+func (c *Call) FailedAt() string {
+	if len(c.excluded) == 0 {
+		return ""
+	}
+	list := make([]string, 0, len(c.excluded))
+	for _, x := range c.excluded {
+		list = append(list, x.endpoint.address)
+	}
+	slices.Sort(list)
+	return strings.Join(list, " ")
 }
 
 // Unsent reports whether nothing of the Call has been sent to anybody since it

@@ -1,7 +1,7 @@
 package request
 
 // fieldNames holds each field's proper name.
-var fieldNames = [fieldCount]string{
+var fieldNames = [fieldCount]string{ //nolint:gosec // names of fields, one of which has "key" in it
 	fieldModel:               "model",
 	fieldMessages:            "messages",
 	fieldPrompt:              "prompt",

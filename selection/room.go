@@ -175,10 +175,8 @@ func Kind(c *llmlb.Call) string {
 	if model := listedAs(c); model != "" {
 		kind += "\x00" + model
 	}
-	for i := range c.Settings.Members {
-		if e := c.Settings.Members[i].Endpoint; c.Excluded(e) {
-			kind += "\x00" + e.Address()
-		}
+	if failed := c.FailedAt(); failed != "" {
+		kind += "\x00" + failed
 	}
 	return kind
 }
