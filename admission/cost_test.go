@@ -194,3 +194,16 @@ func TestACachedPromptCostsNothing(t *testing.T) {
 		}
 	}
 }
+
+// A tenant that may have one request open sends one after the other. The next one
+// comes as soon as the answer has, and is not refused for the one before.
+func TestOneAfterTheOtherIsNeverTwo(t *testing.T) {
+	g := start(t, site{upstreams: []string{newEngine(t, nil).address()}, admission: object{
+		"tenant": "{http.request.header.X-Tenant}", "tenant_limits": []object{{"concurrent": 1}},
+	}})
+	for i := range 300 {
+		if resp, body := g.post(chatPath, plain); resp.StatusCode != http.StatusOK {
+			t.Fatalf("request %d: status %d: %s", i, resp.StatusCode, body)
+		}
+	}
+}

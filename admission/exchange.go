@@ -80,6 +80,11 @@ func (x *exchange) begin() {
 	r, h, c := x.request, x.handler, x.call
 	c.Answering = true
 	c.Released = func() { x.share.set(0) }
+	c.Ended = func() {
+		if x.ticket != nil {
+			x.turns.limits.Leave(time.Now(), x.ticket)
+		}
+	}
 	*r = *r.WithContext(llmlb.WithCall(r.Context(), c))
 	if x.grants && h.beats(c) {
 		x.beat = startHeartbeat(x.writer, r, c.API, time.Duration(h.Heartbeat))

@@ -117,6 +117,11 @@ type Call struct {
 	// what was free when the Call was let through has gone to others.
 	Crowded bool
 
+	// Ended, when set, is called once when the answer is known to be whole, before
+	// its last bytes are passed on. A client that sends its next request at once
+	// must not find this one in its way.
+	Ended func()
+
 	// Released, when set, is called once when the body is no longer held.
 	Released func()
 
@@ -216,6 +221,14 @@ func (c *Call) SawFirstToken(now time.Time) {
 	}
 	c.Lease.Endpoint().ObserveTTFT(now, now.Sub(c.Lease.Start()))
 	c.learned(now)
+}
+
+// SawEnd notes that all of the answer has come.
+func (c *Call) SawEnd() {
+	if f := c.Ended; f != nil {
+		c.Ended = nil
+		f()
+	}
 }
 
 // SawWhole notes an answer that came in one piece and was complete: it proves

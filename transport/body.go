@@ -44,6 +44,7 @@ func (a *attempt) newBody(rest io.ReadCloser, r answer.Reader, h held, o llmlb.O
 	b := &body{attempt: a, rest: rest, ready: h.head, pending: h.err, reader: r, outcome: o}
 	if n := len(h.head); n > 0 {
 		b.last = h.head[n-1]
+		b.sawEnd(h.err)
 	}
 	if a.call.StripUsage && b.stream() {
 		b.strip = &strip{in: make([]byte, stripMost)}
@@ -105,12 +106,20 @@ func (b *body) next(p []byte) (int, error) {
 	if b.reader != nil {
 		b.reader.Observe(p[:n])
 	}
+	b.sawEnd(err)
 	if !b.stream() {
 		a.got()
 	} else if tokens := b.reader.Facts().Tokens; tokens > a.call.TokenEvents {
 		a.sawTokens(tokens, time.Now())
 	}
 	return n, err
+}
+
+// sawEnd tells, before it is passed on, that all of the answer has come.
+func (b *body) sawEnd(err error) {
+	if errors.Is(err, io.EOF) || b.reader != nil && b.reader.Facts().Whole() {
+		b.attempt.call.SawEnd()
+	}
 }
 
 // count counts what came, which is all there is to tell how long an answer is of
