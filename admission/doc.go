@@ -29,6 +29,6 @@
 // # What survives a reload
 //
 // What all handlers of a pool share lives as long as the pool: the queue, limits
-// and the account of bodies (turns.go). Nothing else does. A request in flight keeps the handler, the Settings and the
-// pool it began with.
+// and the account of bodies (turns.go). Nothing else does. A request in flight
+// keeps the handler, the Settings and the pool it began with.
 package admission

@@ -54,20 +54,19 @@ func (x *exchange) spend() *refusal {
 // however it ended.
 func (x *exchange) release() {
 	c := x.call
+	prompt, output := x.used()
 	if c.Pool != nil {
-		prompt, output := x.used()
 		c.Pool.CountRequest(c.Class, c.Outcome, c.Refusal, x.handler.label(c.Tenant), prompt, output)
 	}
 	if x.turns == nil {
 		return
 	}
-	x.call.Released = nil
+	c.Released = nil
 	x.share.set(0)
 	if x.ticket == nil {
 		return
 	}
 	now := time.Now()
-	prompt, output := x.used()
 	x.turns.limits.Settle(now, x.ticket, prompt+output)
 	x.turns.limits.Leave(now, x.ticket)
 	x.turns.queue.Settle(x.waiter, x.cost())

@@ -93,7 +93,7 @@ type Handler struct {
 	// From 50ms to 5m. Default: 0, off.
 	Heartbeat caddy.Duration `json:"heartbeat,omitempty"`
 
-	// Who answers errors: "write" answers in OpenAI's JSON, "pass" leaves it to
+	// Who answers errors: "write" answers in the API's JSON, "pass" leaves it to
 	// the site's error routes. Default: write.
 	Errors string `json:"errors,omitempty"`
 

@@ -94,7 +94,7 @@ func (t *turns) arm(again bool) {
 		return
 	}
 	now := time.Now()
-	at, _ := t.pool.NextRoom(now)
+	at := t.pool.NextRoom(now)
 	if t.queue.Again() || again {
 		at = now.Add(soon)
 	}

@@ -40,11 +40,6 @@ func (c *Call) Excluded(e *Endpoint) bool {
 	return slices.ContainsFunc(c.excluded, func(x exclusion) bool { return x.endpoint == e })
 }
 
-// ExcludedFor reports whether an endpoint has failed the Call for good.
-func (c *Call) ExcludedFor(e *Endpoint) bool {
-	return slices.ContainsFunc(c.excluded, func(x exclusion) bool { return x.endpoint == e && x.why == failed })
-}
-
 // Spent reports whether the endpoint had too much to do for this Call, which has
 // not been readmitted since.
 func (c *Call) Spent(e *Endpoint) bool {

@@ -18,8 +18,8 @@ func (e *Endpoint) ObserveHeader(s Signals) {
 // staleAfter is the age at which the current configuration takes numbers for
 // none. Under the lock.
 func (p *Pool) staleAfter() time.Duration {
-	if n := len(p.running); n > 0 && p.running[n-1].Scrape.StaleAfter > 0 {
-		return p.running[n-1].Scrape.StaleAfter
+	if s := p.current(); s != nil && s.Scrape.StaleAfter > 0 {
+		return s.Scrape.StaleAfter
 	}
 	return DefaultStaleAfter
 }

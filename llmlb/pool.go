@@ -210,6 +210,11 @@ func (p *Pool) closeCircuits(s *Settings, now time.Time) {
 func (p *Pool) Current() *Settings {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	return p.current()
+}
+
+// current is Current under the pool's lock.
+func (p *Pool) current() *Settings {
 	if n := len(p.running); n > 0 {
 		return p.running[n-1]
 	}

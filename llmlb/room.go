@@ -42,9 +42,9 @@ func (p *Pool) Members(s *Settings) []*Endpoint {
 // besides, where requests reach servers in the same way under both. So requests
 // that wait while servers are exchanged go to the new ones. Under the pool's lock.
 func (p *Pool) Reachable(s *Settings, f func(*Member)) {
-	current := s
-	if n := len(p.running); n > 0 {
-		current = p.running[n-1]
+	current := p.current()
+	if current == nil {
+		current = s
 	}
 	for i := range s.Members {
 		m := &s.Members[i]
@@ -84,25 +84,25 @@ func (e *Endpoint) InUse(now time.Time) bool {
 // NextRoom returns the next moment at which an endpoint may have room by nothing
 // but the passing of time: a pause ends, a trial is due, a first token is thought
 // to have come that nobody sees. Zero when there is none.
-func (p *Pool) NextRoom(now time.Time) (at time.Time, of *Endpoint) {
+func (p *Pool) NextRoom(now time.Time) (at time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	sooner := func(t time.Time, e *Endpoint) {
+	sooner := func(t time.Time) {
 		if t.After(now) && (at.IsZero() || t.Before(at)) {
-			at, of = t, e
+			at = t
 		}
 	}
 	for _, e := range p.order {
-		sooner(e.overload.until, e)
+		sooner(e.overload.until)
 		if e.reach.down {
-			sooner(e.reach.trialAt, e)
+			sooner(e.reach.trialAt)
 		}
 		if e.circuit.open {
-			sooner(e.circuit.trialAt, e)
+			sooner(e.circuit.trialAt)
 		}
-		sooner(e.quietDue, e)
+		sooner(e.quietDue)
 	}
-	return at, of
+	return at
 }
 
 // decodeQuietly has those calls count as decoding that show no tokens and whose
@@ -135,12 +135,10 @@ func (e *Endpoint) isQuietUntil(due time.Time) {
 // that a Call of older settings could still choose. Where it names none that the Call
 // could use nothing is retired. Under the pool's lock.
 func (p *Pool) Retired(e *Endpoint, s *Settings) bool {
-	n := len(p.running)
-	if n == 0 || p.running[n-1] == s {
-		return false
-	}
-	current := p.running[n-1]
+	current := p.current()
 	switch {
+	case current == nil, current == s:
+		return false
 	case current.Dynamic || s.Dynamic || current.byAddress[e.address] != nil:
 		return false
 	case current.Reach == s.Reach && len(current.Members) > 0:
@@ -165,7 +163,9 @@ func (p *Pool) OutSince(s *Settings, now time.Time) (since time.Time) {
 	inUse := false
 	p.Reachable(s, func(m *Member) {
 		e := p.Living(m.Endpoint)
-		inUse = inUse || !e.drain && !e.Down(now)
+		if inUse = inUse || !e.drain && !e.Down(now); inUse {
+			return
+		}
 		if _, _, t := e.State(now); t.After(since) {
 			since = t
 		}

@@ -111,9 +111,8 @@ func (p *Pool) Status(now time.Time) PoolStatus {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	st := PoolStatus{Pool: p.name, Queue: queue, Refusals: refusals, Endpoints: make([]EndpointStatus, 0, len(p.order))}
-	var s *Settings
-	if n := len(p.running); n > 0 {
-		s = p.running[n-1]
+	s := p.current()
+	if s != nil {
 		st.Strategy = s.Strategy
 	} else {
 		s = &Settings{Scrape: Scrape{Interval: DefaultInterval, StaleAfter: DefaultStaleAfter}}

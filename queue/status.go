@@ -58,13 +58,6 @@ func (q *Queue) ahead(rank int, own, itself float64) float64 {
 	return above + min(max(0, same), own*float64(tenants))
 }
 
-// Saturation is what the queue goes by when it holds a class back.
-func (q *Queue) Saturation(now time.Time) float64 {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.world.Saturation(now)
-}
-
 // Waiting returns how many Calls wait for the endpoint alone, because what they
 // need is there.
 func (q *Queue) Waiting(e *llmlb.Endpoint) int {

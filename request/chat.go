@@ -24,22 +24,7 @@ func (r *reading) chat(c *canon) {
 	for _, p := range preface {
 		c.piece(p.tag, r.b, r.at[p.f])
 	}
-	v := r.at[fieldMessages]
-	if !isList(r.b, v) {
-		c.piece(tagContent, r.b, v)
-		return
-	}
-	for w := r.into(v.lo); ; {
-		at, ok := w.next()
-		if !ok {
-			return
-		}
-		if r.b[at] == '{' {
-			w.at = r.message(c, at)
-		} else {
-			c.piece(tagRole, r.b, w.value(at))
-		}
-	}
+	r.conversation(c, Chat, r.at[fieldMessages])
 }
 
 // message writes the message at i and returns where it ends.

@@ -6,6 +6,38 @@ type message struct {
 	role, name, callID, tools, reasoning, images, content, calls, call, refusal, audio span
 }
 
+// conversation writes a list of messages as the dialect has them.
+func (r *reading) conversation(c *canon, api string, v span) {
+	if !isList(r.b, v) {
+		c.piece(tagContent, r.b, v)
+		return
+	}
+	for w := r.into(v.lo); ; {
+		at, ok := w.next()
+		if !ok {
+			return
+		}
+		if r.b[at] == '{' {
+			w.at = r.turn(c, api, at)
+		} else {
+			c.piece(tagRole, r.b, w.value(at))
+		}
+	}
+}
+
+// turn writes the message at i and returns where it ends.
+func (r *reading) turn(c *canon, api string, i int) int {
+	switch api {
+	case Messages:
+		return r.blockMessage(c, i)
+	case OllamaChat:
+		return r.ollamaMessage(c, i)
+	case Responses:
+		return r.item(c, i)
+	}
+	return r.message(c, i)
+}
+
 // say writes a message: who speaks, then what, in the order in which templates
 // render it. The key closes behind the first message of a user.
 func (r *reading) say(c *canon, m *message) {

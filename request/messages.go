@@ -15,40 +15,29 @@ func (r *reading) messages(c *canon) {
 		}
 	}
 	r.blocks(c, tagSystem, r.at[fieldSystem])
+	r.conversation(c, Messages, r.at[fieldMessages])
+}
 
-	v := r.at[fieldMessages]
-	if !isList(r.b, v) {
-		c.piece(tagContent, r.b, v)
-		return
-	}
-	for w := r.into(v.lo); ; {
-		at, ok := w.next()
+// blockMessage writes the message at i and returns where it ends.
+func (r *reading) blockMessage(c *canon, i int) int {
+	var role, content span
+	w := r.into(i)
+	for {
+		key, value, ok := w.member()
 		if !ok {
-			return
+			break
 		}
-		if r.b[at] != '{' {
-			c.piece(tagRole, r.b, w.value(at))
-			continue
+		switch string(key) {
+		case "role":
+			role = value
+		case "content":
+			content = value
 		}
-		var role, content span
-		in := r.into(at)
-		for {
-			key, value, ok := in.member()
-			if !ok {
-				break
-			}
-			switch string(key) {
-			case "role":
-				role = value
-			case "content":
-				content = value
-			}
-		}
-		w.at = in.at
-		r.speaker(c, role)
-		r.blocks(c, tagContent, content)
-		r.said(c, role)
 	}
+	r.speaker(c, role)
+	r.blocks(c, tagContent, content)
+	r.said(c, role)
+	return w.at
 }
 
 // blocks writes content that is a text or a list of blocks. A single block of

@@ -4,22 +4,7 @@ package request
 // any letter case, as Ollama reads them.
 func (r *reading) ollamaChat(c *canon) {
 	c.piece(tagTools, r.b, r.at[fieldTools])
-	v := r.at[fieldMessages]
-	if !isList(r.b, v) {
-		c.piece(tagContent, r.b, v)
-		return
-	}
-	for w := r.into(v.lo); ; {
-		at, ok := w.next()
-		if !ok {
-			return
-		}
-		if r.b[at] == '{' {
-			w.at = r.ollamaMessage(c, at)
-		} else {
-			c.piece(tagRole, r.b, w.value(at))
-		}
-	}
+	r.conversation(c, OllamaChat, r.at[fieldMessages])
 }
 
 // ollamaMessage writes the message at i and returns where it ends.

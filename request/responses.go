@@ -26,28 +26,14 @@ func (r *reading) responses(c *canon) {
 	c.piece(tagSystem, r.b, r.at[fieldInstructions])
 
 	v := r.at[fieldInput]
-	switch {
-	case isString(r.b, v):
-		c.mark(tagRole)
-		c.write([]byte("user"))
-		c.piece(tagContent, r.b, v)
-		c.closeKey()
-		return
-	case !isList(r.b, v):
-		c.piece(tagContent, r.b, v)
+	if !isString(r.b, v) {
+		r.conversation(c, Responses, v)
 		return
 	}
-	for w := r.into(v.lo); ; {
-		at, ok := w.next()
-		if !ok {
-			return
-		}
-		if r.b[at] == '{' {
-			w.at = r.item(c, at)
-		} else {
-			c.piece(tagRole, r.b, w.value(at))
-		}
-	}
+	c.mark(tagRole)
+	c.write([]byte("user"))
+	c.piece(tagContent, r.b, v)
+	c.closeKey()
 }
 
 // item writes the item at i: a message, a call or what it returned, or what the

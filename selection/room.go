@@ -120,7 +120,7 @@ func Room(e *llmlb.Endpoint, now time.Time) (room, usable bool) {
 		return false, true
 	}
 	load := e.Load(now, s)
-	if m != nil && m.MaxConcurrent > 0 && load.Own >= m.MaxConcurrent {
+	if most := s.MaxConcurrent(e); most > 0 && load.Own >= most {
 		return false, true
 	}
 	// Of one that the configuration no longer names only those may make use who
@@ -165,8 +165,8 @@ func Saturation(p *llmlb.Pool, now time.Time) float64 {
 	return max(waiting/n/waitingFull, kv/max(1, nKV)/kvFull, tokens/max(1, limit))
 }
 
-// Kind tells Calls apart that wait for different endpoints: by how
-// they reach servers, by model, where somebody lists it, and by what has failed them.
+// Kind tells Calls apart that wait for different endpoints: by how they reach
+// servers, by model, where somebody lists it, and by what has failed them.
 func Kind(c *llmlb.Call) string {
 	kind := c.Settings.Reach
 	p := c.Pool

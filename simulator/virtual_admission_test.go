@@ -249,7 +249,7 @@ func (d *lounge) arm(again bool) {
 		return
 	}
 	now := d.clock()
-	at, _ := d.pool.NextRoom(now)
+	at := d.pool.NextRoom(now)
 	if again = d.queue.Again() || again; again {
 		at = now.Add(time.Millisecond)
 	}
