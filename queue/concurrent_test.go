@@ -59,14 +59,23 @@ func (c *crowd) join(name string, class *Class, home int) (*guest, chan struct{}
 func TestConcurrent(t *testing.T) {
 	const clients, calls = 200, 30
 	c := newCrowd(t, 3, 2, 1, 2)
-	var done sync.WaitGroup
+	// Every place is taken until each client's first call waits: a machine that runs
+	// the clients one after the other would let none of them wait.
+	for _, e := range c.ends {
+		e.open = e.slots
+	}
+	var done, come sync.WaitGroup
+	come.Add(clients)
 	var served, left atomic.Int64
 	for client := range clients {
 		done.Go(func() {
 			r := rand.New(rand.NewPCG(uint64(client), 0))
-			for range calls {
+			for call := range calls {
 				g, ready := c.join(string(rune('a'+client%7)), walkClasses[r.IntN(2)], r.IntN(4))
 				entry := c.queue.Push(&g.Waiter, many, c.now)
+				if call == 0 {
+					come.Done()
+				}
 				if entry == Waiting {
 					if r.IntN(4) > 0 {
 						select {
@@ -98,6 +107,12 @@ func TestConcurrent(t *testing.T) {
 				c.change(e, func() { e.open-- })
 			}
 		})
+	}
+	come.Wait()
+	for _, e := range c.ends {
+		for range e.slots {
+			c.change(e, func() { e.open-- })
+		}
 	}
 	stop := make(chan struct{})
 	var weather sync.WaitGroup
