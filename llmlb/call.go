@@ -282,6 +282,7 @@ func (c *Call) EndAttempt(now time.Time, o Outcome) {
 			// nothing is learned of.
 			c.Lease.learnSpeed(c.Lease.Uncached())
 		}
+		c.countTokens(o)
 	}
 	c.Lease.End(now)
 	c.Lease, c.Outcome = nil, o

@@ -19,12 +19,15 @@ type Endpoint struct {
 	// Counters, read by metrics; they never go back while the endpoint lives.
 	TTFT         *Histogram // time from reservation to first token
 	FirstByte    *Histogram // time from reservation to the first byte of an answer's body
+	ITL          *Histogram // time between two tokens of a stream; see ObserveGap
+	counts       counts
 	decisions    [reasons]atomic.Uint64
 	outcomes     [outcomes]atomic.Uint64
 	scrapes      atomic.Uint64
 	scrapeErrors atomic.Uint64
 	openings     atomic.Uint64
 	cancelled    atomic.Uint64 // tokens; see CancelledTokens
+	checks       checkCounts
 	staleConns   atomic.Int32
 	progressAt   atomic.Int64 // when it was last seen to generate something, Unix nanoseconds
 
@@ -40,11 +43,19 @@ type Endpoint struct {
 	quiet    map[*Lease]struct{}
 	silent   silent
 	quietDue time.Time // when the next of them is thought to decode, zero for none
-	drain    bool
-	drainAt  time.Time
-	ttft     time.Duration
-	ttftAt   time.Time
-	cacheID  uint32
+
+	alive      alive
+	generating generating
+	drain      drain
+	warmFrom   time.Time // when it came, or came back, to a pool at work
+	told       State     // the last that was told of
+	joined     bool      // has been put to use
+	servedAt   time.Time // when an attempt that counts was last served, and failed
+	failedAt   time.Time
+
+	ttft    time.Duration
+	ttftAt  time.Time
+	cacheID uint32
 
 	configs int       // live configurations that name it
 	leases  int       // open Leases
@@ -96,22 +107,11 @@ func (e *Endpoint) Speed() Rate { return e.rates.rate() }
 // Under the pool's lock.
 func (e *Endpoint) CacheID() uint32 { return e.cacheID }
 
-// Draining reports whether the endpoint takes nothing new. Under the pool's
-// lock.
-func (e *Endpoint) Draining() bool { return e.drain }
-
 // Asleep reports whether the engine has said of late that it has offloaded its
 // weights and cannot serve. Under the pool's lock.
 func (e *Endpoint) Asleep(now time.Time, s *Settings) bool {
 	sig := &e.ledger.signals
 	return sig.Sleeping && now.Sub(sig.At) < s.Scrape.StaleAfter
-}
-
-func (e *Endpoint) setDrain(on bool, now time.Time) {
-	if on && !e.drain {
-		e.drainAt = now
-	}
-	e.drain = on
 }
 
 // ttftKeep is how long a time to first token says something about now.
@@ -149,6 +149,8 @@ func (e *Endpoint) ObserveSignals(s Signals) {
 			e.rates, e.served, e.errors = rates{}, served{}, errorRate{}
 			e.circuit.reset(s.At)
 			e.overload = overload{}
+			e.generating.restart(s.At)
+			e.warmFrom = s.At     // its cache is cold
 			e.staleConns.Store(0) // those were the old process's connections
 		}
 		e.served.resident.observe(&s)

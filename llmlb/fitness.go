@@ -34,35 +34,10 @@ func (e *Endpoint) TrialDue(now time.Time) (since time.Time, due bool) {
 // pool's lock.
 func (e *Endpoint) Circuit(now time.Time) CircuitPhase { return e.circuit.phase(now) }
 
-// State returns the state, why, and since when. Under the pool's lock.
-func (e *Endpoint) State(now time.Time) (State, string, time.Time) {
-	if e.drain {
-		s := &e.ledger.signals
-		if e.leases == 0 && s.Running <= 0 && s.Waiting <= 0 {
-			return Drained, "", e.drainAt
-		}
-		return Draining, "", e.drainAt
-	}
-	if e.reach.down {
-		return Down, e.reach.reason, e.reach.since
-	}
-	if e.circuit.open {
-		return Down, e.circuit.reason, e.circuit.since
-	}
-	if _, busy := e.Overloaded(now); busy {
-		return Overload, "has too much to do", e.overload.since
-	}
-	since := e.reach.since
-	if e.circuit.since.After(since) {
-		since = e.circuit.since
-	}
-	return Up, "", since
-}
-
 // retry says when a down or overloaded endpoint gets work again, and in words
 // what happens then. The moment is zero when it gets some now, or none is known.
 func (e *Endpoint) retry(now time.Time) (at time.Time, words string) {
-	if e.drain {
+	if e.drain.on() {
 		return time.Time{}, ""
 	}
 	switch {
@@ -96,25 +71,6 @@ func inWords(d time.Duration) string {
 	return (time.Duration(math.Ceil(float64(d)/float64(unit))) * unit).String()
 }
 
-// change runs f under the pool's lock, and tells if the endpoint went down or
-// came back by it. An overload passes by itself, so that nobody would tell when
-// it is over: it is a state, and no news.
-func (e *Endpoint) change(now time.Time, f func()) {
-	e.pool.mu.Lock()
-	from, _, _ := e.State(now)
-	f()
-	to, reason, _ := e.State(now)
-	e.pool.mu.Unlock()
-	if from == to || from != Down && to != Down {
-		return
-	}
-	if to != Down {
-		reason = ""
-	}
-	e.pool.changed(Change{Endpoint: e, From: from, To: to, Reason: reason, At: now})
-	e.pool.roomAt(e)
-}
-
 // Reached notes that the endpoint answered an attempt or a scrape with
 // anything at all. It says nothing of its circuit: what answers may still not
 // serve.
@@ -126,7 +82,9 @@ func (e *Endpoint) Reached(now time.Time) {
 // reason must be short and fit for an operator's table.
 func (e *Endpoint) NotReached(now time.Time, reason string) {
 	e.change(now, func() {
-		e.reach.failed(now, reason)
+		if e.reach.failed(now, reason) {
+			e.alive.gone(now)
+		}
 		if e.reach.down {
 			e.lose(now)
 		}
@@ -160,8 +118,15 @@ func (e *Endpoint) ended(now time.Time, c *Call, o Outcome) {
 			e.ledger.phantom.fail(now, c.Lease.Uncached())
 		}
 		e.errors.ended(now, o)
-		if !c.counts(o) {
+		if !c.counts(o) || e.drain.isCut {
 			return
+		}
+		switch {
+		case o == Served:
+			e.servedAt = now
+			e.generating.pass(now)
+		case o.Failed():
+			e.failedAt = now
 		}
 		switch changed := e.circuit.ended(now, c.Lease.start, c.Lease.trial != 0, o, c.Settings.circuit()); {
 		case changed && e.circuit.open:

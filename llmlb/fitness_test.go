@@ -152,7 +152,7 @@ func TestNewsAgreeWithTheState(t *testing.T) {
 				if (told == Down) == (c.To == Down) || (c.From == Down) != (told == Down) || c.To != state(now) || c.From == c.To {
 					t.Fatalf("told of %v > %v, when it was %v and is %v", c.From, c.To, told, state(now))
 				}
-				if (c.Reason == "") == (c.To == Down) {
+				if (c.Reason == "") != (c.To == Up) {
 					t.Errorf("%v > %v because %q", c.From, c.To, c.Reason)
 				}
 				told = c.To
@@ -286,7 +286,7 @@ func TestDrainingHidesTheCircuit(t *testing.T) {
 	if row := p.Status(at(11)).Endpoints[0]; row.State != "drained" || row.Next != "" {
 		t.Errorf("row %+v", row)
 	}
-	if len(*news) != 1 {
+	if want := []string{"up > down circuit open: 5 failures in a row, the last: engine_error", "down > draining 1 open here"}; !slices.Equal(*news, want) {
 		t.Errorf("told %q", *news)
 	}
 }

@@ -11,6 +11,9 @@ import (
 // dashboard.
 var TTFTBounds = []float64{0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 20, 40, 80, 160}
 
+// ITLBounds are those, in seconds, of the time between two tokens.
+var ITLBounds = []float64{0.001, 0.0025, 0.005, 0.01, 0.015, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.25, 0.5, 1, 2.5, 5, 10}
+
 // Histogram counts durations, or other values, in fixed buckets. It is here, and
 // not a Prometheus one, so that it lives with the Endpoint over reloads and is
 // read only when metrics are scraped. Safe for concurrent use.
@@ -27,18 +30,18 @@ func NewHistogram(bounds []float64) *Histogram {
 }
 
 // Observe counts one duration.
-func (h *Histogram) Observe(d time.Duration) { h.observe(d.Seconds()) }
+func (h *Histogram) Observe(d time.Duration) { h.observe(d.Seconds(), 1) }
 
-// observe counts one value in the unit of the bounds.
-func (h *Histogram) observe(s float64) {
+// observe counts a value in the unit of the bounds, so many times.
+func (h *Histogram) observe(s float64, times int) {
 	i := 0
 	for i < len(h.bounds) && s > h.bounds[i] {
 		i++
 	}
-	h.buckets[i].Add(1)
+	h.buckets[i].Add(uint64(times))
 	for {
 		old := h.sum.Load()
-		if h.sum.CompareAndSwap(old, math.Float64bits(math.Float64frombits(old)+s)) {
+		if h.sum.CompareAndSwap(old, math.Float64bits(math.Float64frombits(old)+s*float64(times))) {
 			return
 		}
 	}

@@ -31,6 +31,8 @@ type Ledger struct {
 	scraped bool      // signals is real
 	pageAt  time.Time // when the last scrape ended
 
+	asleepSince time.Time // when the engine was first seen asleep
+
 	foreignWaiting float64
 	foreignRunning float64
 
@@ -162,6 +164,9 @@ func (l *Ledger) observe(s Signals) (restarted bool) {
 	held := l.peak
 	if l.since.After(l.pageAt) { // begun by a header, perhaps after the page was written
 		held = held.or(l.past)
+	}
+	if s.Sleeping && !l.signals.Sleeping {
+		l.asleepSince = s.At
 	}
 	l.denial.page(&s)
 	l.otherWaiting(s.Waiting, held)

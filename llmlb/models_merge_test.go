@@ -91,7 +91,7 @@ func TestMergedModelsOfSomeServers(t *testing.T) {
 		a.NotReached(at(100), "gone")
 	}
 	p.Lock()
-	b.setDrain(true, at(100))
+	b.drain.set(&b.drain.configured, true, at(100))
 	p.Unlock()
 	for _, tc := range []struct {
 		sec  float64

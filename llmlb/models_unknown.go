@@ -33,7 +33,7 @@ func (p *Pool) UnknownModel(s *Settings, model string, now time.Time) bool {
 		switch listed, sure := e.lists(hash, now); {
 		case listed:
 			maybe = true
-		case e.drain:
+		case e.drain.on():
 		case !sure:
 			maybe = true
 		default:

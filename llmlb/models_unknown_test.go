@@ -60,7 +60,7 @@ func TestUnknownModel(t *testing.T) {
 					e.ObserveModels(unknownNow.Add(-v.age), list)
 				}
 				p.Lock()
-				e.setDrain(v.drain, t0)
+				e.drain.set(&e.drain.configured, v.drain, t0)
 				p.Unlock()
 			}
 			if got := p.UnknownModel(s, tc.model, unknownNow); got != tc.want {

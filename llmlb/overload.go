@@ -1,6 +1,9 @@
 package llmlb
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // MaxRetryAfter bounds how long a server's own Retry-After keeps new work away.
 // What asks for more is held to it: a server that is well again should not stand
@@ -91,4 +94,21 @@ func (e *Endpoint) NoteOverload(now time.Time, retryAfter time.Duration) {
 	e.pool.mu.Lock()
 	e.overload.said(now, retryAfter, max(0, e.ledger.own.calls()-1))
 	e.pool.mu.Unlock()
+}
+
+// overloadState reports whether the endpoint's state is that it has too much to
+// do, why, and since when: it has said so, or its KV memory is fuller than
+// kv_limit. Under the pool's lock.
+func (e *Endpoint) overloadState(now time.Time, s *Settings) (reason string, since time.Time, _ bool) {
+	if _, busy := e.Overloaded(now); busy {
+		return "has too much to do", e.overload.since, true
+	}
+	if s == nil || s.KVLimit <= 0 {
+		return "", time.Time{}, false
+	}
+	load := e.Load(now, s)
+	if load.KVUsage < s.KVLimit {
+		return "", time.Time{}, false
+	}
+	return fmt.Sprintf("KV memory %.0f%% full, kv_limit is %.0f%%", 100*load.KVUsage, 100*s.KVLimit), e.ledger.signals.At, true
 }

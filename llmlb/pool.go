@@ -33,6 +33,7 @@ type Pool struct {
 	errors    estimateErrors
 	picks     picks
 	budget    budget
+	begun     time.Time // when the first endpoint was put to use
 
 	tally tally
 
@@ -185,7 +186,8 @@ func (p *Pool) apply(s *Settings, now time.Time) {
 		m := &s.Members[i]
 		if m.Endpoint != nil {
 			m.Endpoint.name.Store(&m.Name)
-			m.Endpoint.setDrain(m.Drain, now)
+			m.Endpoint.drain.set(&m.Endpoint.drain.configured, m.Drain, now)
+			m.Endpoint.joins(now)
 		}
 	}
 	p.poke()
@@ -228,6 +230,7 @@ func (p *Pool) Sight(address string, now time.Time) *Endpoint {
 	if e == nil {
 		e = p.endpoint(address, DefaultName(p.name, address))
 		e.dynamic = true
+		e.joins(now)
 		p.poke()
 	}
 	e.lastUse = now
@@ -283,6 +286,7 @@ func (p *Pool) OnState(f func(Change)) {
 }
 
 func (p *Pool) changed(c Change) {
+	c.Endpoint.counts.changes[c.To].Add(1)
 	p.mu.Lock()
 	f := p.onState
 	p.mu.Unlock()
@@ -352,7 +356,7 @@ func (p *Pool) endpoint(address, name string) *Endpoint {
 	}
 	e := &Endpoint{
 		pool: p, address: address, hash: xxhash.Sum64String(address),
-		TTFT: NewHistogram(TTFTBounds), FirstByte: NewHistogram(TTFTBounds), cacheID: p.nextCacheID(),
+		TTFT: NewHistogram(TTFTBounds), FirstByte: NewHistogram(TTFTBounds), ITL: NewHistogram(ITLBounds), cacheID: p.nextCacheID(),
 	}
 	e.name.Store(&name)
 	p.add(e)

@@ -163,7 +163,7 @@ func (p *Pool) OutSince(s *Settings, now time.Time) (since time.Time) {
 	inUse := false
 	p.Reachable(s, func(m *Member) {
 		e := p.Living(m.Endpoint)
-		if inUse = inUse || !e.drain && !e.Down(now); inUse {
+		if inUse = inUse || e.inUse(now, s); inUse {
 			return
 		}
 		if _, _, t := e.State(now); t.After(since) {
@@ -174,4 +174,41 @@ func (p *Pool) OutSince(s *Settings, now time.Time) (since time.Time) {
 		return time.Time{}
 	}
 	return since
+}
+
+// inUse reports whether the endpoint may get new work under the settings given,
+// be it as a trial, or although checks have taken it out with all others.
+func (e *Endpoint) inUse(now time.Time, s *Settings) bool {
+	if e.drain.on() || e.Down(now) {
+		return false
+	}
+	if _, _, starting := e.Starting(s); starting {
+		return false
+	}
+	return !e.CheckedOut(s) || e.ServesAnyway(now, s)
+}
+
+// AllDown reports whether the pool serves although checks have taken all of its
+// endpoints out: see Endpoint.ServesAnyway.
+func (p *Pool) AllDown(now time.Time) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.allDown(now)
+}
+
+func (p *Pool) allDown(now time.Time) (anyway bool) {
+	s := p.current()
+	if s == nil {
+		return false
+	}
+	for _, e := range p.Members(s) {
+		switch {
+		case !e.inUse(now, s):
+		case e.CheckedOut(s):
+			anyway = true
+		default:
+			return false
+		}
+	}
+	return anyway
 }

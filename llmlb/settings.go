@@ -74,6 +74,12 @@ type Settings struct {
 
 	Scrape Scrape
 
+	// SLO is what requests are held against.
+	SLO SLO
+
+	// Checks is how it is seen that endpoints are ready, and generate.
+	Checks Checks
+
 	// Upstream returns the proxy's own transport and URL scheme ("http" or
 	// "https"), so that scrapes use the upstream's TLS settings. Call it only
 	// from the app's Start on: before, the proxy has not loaded its transport.

@@ -5,18 +5,21 @@ import "time"
 // State is what an endpoint may be used for.
 type State uint8
 
-// The states. Unknown health is Up: a gateway that has just started must not
-// refuse work because nobody has looked yet.
+// The states. Unknown health is Up, unless the operator wants a check passed
+// first: a gateway that has just started must not refuse work because nobody has
+// looked yet.
 const (
 	Up       State = iota
-	Down           // unreachable, or its circuit is open; gets nothing but a trial now and then
+	Down           // unreachable, failing its checks, or its circuit is open; gets nothing but a trial now and then
 	Draining       // takes nothing new, lets its streams finish
 	Drained        // draining, and nothing runs there any more
 	Overload       // has said that it has too much to do; well, and gets nothing new for a moment
+	Starting       // not ready yet: it loads its model, sleeps, or has to pass a check first
+	Degraded       // serves, but far slower than it used to when idle; gets a smaller share
 	states
 )
 
-var stateNames = [states]string{"up", "down", "draining", "drained", "overloaded"}
+var stateNames = [states]string{"up", "down", "draining", "drained", "overloaded", "starting", "degraded"}
 
 // String returns the name used in tables, logs and metrics.
 func (s State) String() string {
@@ -43,69 +46,105 @@ type Change struct {
 	At       time.Time
 }
 
-const (
-	// downAfter is how many failures to reach an endpoint in a row take it
-	// out. One refused connection is a restart in progress as often as not.
-	downAfter = 3
-
-	// trialFirst and trialMax bound the pause before a down endpoint gets one
-	// real call as a trial. It matters where nothing is scraped; otherwise the
-	// next scrape that gets through brings the endpoint back sooner.
-	trialFirst = time.Second
-	trialMax   = 15 * time.Second
-)
-
-// reach is the small state machine behind Up and Down. Pure; the pool's lock
-// guards it.
-type reach struct {
-	down     bool
-	failures int
-	reason   string
-	since    time.Time
-	trialAt  time.Time
-	pause    time.Duration
+// State returns the state, why, and since when. Under the pool's lock.
+func (e *Endpoint) State(now time.Time) (State, string, time.Time) {
+	s := e.pool.current()
+	if e.drain.on() {
+		if e.idle() {
+			return Drained, "", e.drain.at
+		}
+		return Draining, e.drain.reason(now, e.leases), e.drain.at
+	}
+	switch {
+	case e.reach.down:
+		return Down, e.reach.reason, e.reach.since
+	case e.circuit.open:
+		return Down, e.circuit.reason, e.circuit.since
+	case e.alive.out(s):
+		return Down, e.alive.reason, e.alive.since
+	case e.generating.out(s):
+		return Down, e.generating.reason, e.generating.since
+	}
+	if reason, since, starting := e.Starting(s); starting {
+		return Starting, reason, since
+	}
+	if s != nil && e.Asleep(now, s) {
+		return Starting, "asleep: the engine has offloaded its weights", e.ledger.asleepSince
+	}
+	if reason, since, busy := e.overloadState(now, s); busy {
+		return Overload, reason, since
+	}
+	if e.generating.slow(s) {
+		return Degraded, e.generating.slowReason, e.generating.slowSince
+	}
+	since := e.reach.since
+	for _, t := range []time.Time{e.circuit.since, e.alive.since, e.generating.since, e.drain.resumed} {
+		if t.After(since) {
+			since = t
+		}
+	}
+	return Up, "", since
 }
 
-// ok notes that the endpoint answered anything at all.
-func (r *reach) ok(now time.Time) (changed bool) {
-	changed = r.down
-	if changed {
-		r.since = now
-	}
-	r.down, r.failures, r.reason, r.pause = false, 0, "", 0
-	return changed
+// idle reports whether nothing runs there, as far as is known: neither of ours
+// nor, by the last scrape, of others. Under the pool's lock.
+func (e *Endpoint) idle() bool {
+	s := &e.ledger.signals
+	return e.leases == 0 && s.Running <= 0 && s.Waiting <= 0
 }
 
-// failed notes that the endpoint could not be reached.
-func (r *reach) failed(now time.Time, reason string) (changed bool) {
-	r.failures++
-	if r.down {
-		r.reason = reason
-		return false
+// change runs f under the pool's lock, and tells if the endpoint's state has
+// changed by it. An overload passes by itself, and an engine at its limit says so
+// several times a second: of that Pool.Notice tells, which is asked less often.
+func (e *Endpoint) change(now time.Time, f func()) {
+	e.pool.mu.Lock()
+	from, _, _ := e.State(now)
+	f()
+	to, reason, _ := e.State(now)
+	e.enter(from, to, now)
+	told := e.told
+	tell := to != told && !(told.usable() && to.usable() && (told == Overload || to == Overload))
+	if tell {
+		e.told = to
 	}
-	if r.failures < downAfter {
-		return false
+	e.pool.mu.Unlock()
+	if tell {
+		e.pool.changed(Change{Endpoint: e, From: told, To: to, Reason: reason, At: now})
 	}
-	r.down, r.reason, r.since = true, reason, now
-	r.pause = trialFirst
-	r.trialAt = now.Add(r.pause)
-	return true
+	if from != to {
+		e.pool.roomAt(e)
+	}
 }
 
-// trial reports whether a down endpoint may get one call now.
-func (r *reach) trial(now time.Time) bool { return r.down && !now.Before(r.trialAt) }
-
-// knock reports whether a down endpoint may be asked now by a call that has nobody
-// else to go to: more often than others give it a trial.
-func (r *reach) knock(now time.Time) bool {
-	return r.down && !now.Before(r.trialAt.Add(min(r.pause, trialFirst)-r.pause))
+// enter notes what a new state brings with it. Under the pool's lock.
+func (e *Endpoint) enter(from, to State, now time.Time) {
+	if (from == Down || from == Starting || from == Drained) && to.usable() {
+		e.warmFrom = now
+	}
 }
 
-// tried books the trial, so that the next one comes later.
-func (r *reach) tried(now time.Time) {
-	if !r.down {
-		return
+// usable reports whether an endpoint in that state is well.
+func (s State) usable() bool { return s == Up || s == Degraded || s == Overload }
+
+// Notice looks at every endpoint for changes that come with nothing but time, and
+// tells of them: a server that has drained, an overload that began or is over. It
+// cuts what is left where a drain order says so. Call it about once a second.
+func (p *Pool) Notice(now time.Time) {
+	var list []Change
+	p.mu.Lock()
+	for _, e := range p.order {
+		e.drain.overdue(now)
+		to, reason, _ := e.State(now)
+		if to == e.told {
+			continue
+		}
+		e.enter(e.told, to, now)
+		list = append(list, Change{Endpoint: e, From: e.told, To: to, Reason: reason, At: now})
+		e.told = to
 	}
-	r.pause = min(2*max(r.pause, trialFirst), trialMax)
-	r.trialAt = now.Add(r.pause)
+	p.mu.Unlock()
+	for _, c := range list {
+		p.changed(c)
+		p.roomAt(c.Endpoint)
+	}
 }

@@ -9,6 +9,10 @@ type PoolStatus struct {
 	Strategy  string           `json:"strategy,omitempty"`
 	Endpoints []EndpointStatus `json:"endpoints"`
 
+	// AllDown says that checks have taken all endpoints out, and that the pool
+	// serves from those whose real traffic does not fail.
+	AllDown bool `json:"all_down,omitempty"`
+
 	// Queue is what waits for a server.
 	Queue QueueStatus `json:"queue"`
 
@@ -36,8 +40,8 @@ type EndpointStatus struct {
 	Address string `json:"address"`
 	Engine  string `json:"engine,omitempty"`
 
-	// State is up, overloaded, down, draining or drained; Reason says why it is
-	// down or overloaded, or why the numbers are missing.
+	// State is one of States; Reason says why it is not up, or why the numbers are
+	// missing.
 	State  string    `json:"state"`
 	Reason string    `json:"reason,omitempty"`
 	Since  time.Time `json:"since,omitzero"`
@@ -48,6 +52,13 @@ type EndpointStatus struct {
 	Circuit string    `json:"circuit"`
 	RetryAt time.Time `json:"retry_at,omitzero"`
 	Next    string    `json:"next,omitempty"`
+
+	// Drain is how far a drain has come, absent when there is none.
+	Drain *DrainStatus `json:"drain,omitempty"`
+
+	// Share is how much of its usual share of the work it is to get, 0 to 1: less
+	// than 1 while it warms up or is degraded.
+	Share float64 `json:"share"`
 
 	// Running, Waiting and KVUsage (0 to 1) are as last scraped, everybody's
 	// requests counted; null when that is longer ago than stale_after.
@@ -125,6 +136,7 @@ func (p *Pool) Status(now time.Time) PoolStatus {
 			st.Endpoints = append(st.Endpoints, e.status(now, s))
 		}
 	}
+	st.AllDown = p.allDown(now)
 	st.Models = p.modelStatus()
 	return st
 }
@@ -140,6 +152,7 @@ func (e *Endpoint) status(now time.Time, s *Settings) EndpointStatus {
 		Name: e.Name(), Address: e.address,
 		State: state.String(), Reason: reason, Since: since,
 		Circuit: e.circuit.phase(now).String(), RetryAt: retryAt, Next: then,
+		Drain: e.drainStatus(), Share: e.Share(now, s),
 		Calls:         e.ledger.own.calls(),
 		PrefillTokens: e.ledger.own.prefillTokens,
 		OutputTokens:  e.ledger.own.outputTokens,
@@ -171,9 +184,6 @@ func (e *Endpoint) status(now time.Time, s *Settings) EndpointStatus {
 		row.Loadless = !sig.HasLoad() && now.Sub(sig.At) < s.Scrape.StaleAfter
 		if row.Reason == "" && e.ledger.denial.proved(now, s.Scrape.Interval) {
 			row.Reason = "its numbers deny our own requests"
-		}
-		if row.Reason == "" && e.Asleep(now, s) {
-			row.Reason = "asleep: the engine has offloaded its weights"
 		}
 	}
 	return row

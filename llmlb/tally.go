@@ -13,6 +13,7 @@ type tally struct {
 	requests map[requestKind]uint64
 	refusals map[string]uint64
 	tenants  map[string]*TenantTally
+	slo      map[sloKind]uint64
 }
 
 type requestKind struct {

@@ -1,0 +1,214 @@
+package llmlb
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// Defaults of the checks, as documented in docs/health.md.
+const (
+	DefaultReadinessInterval = 5 * time.Second
+	DefaultReadinessTimeout  = 5 * time.Second
+	DefaultReadinessFails    = 3
+	DefaultReadinessPasses   = 2
+	DefaultCanaryTimeout     = 10 * time.Second
+	DefaultCanaryFails       = 3
+	DefaultCanaryMaxTokens   = 1
+	MaxCanaryTokens          = 16
+	DefaultWarmUp            = 30 * time.Second
+)
+
+// Checks is what is asked of an endpoint besides its load.
+type Checks struct {
+	Readiness Readiness
+	Canary    Canary
+
+	// WarmUp is over how long the share of an endpoint that has come, or has come
+	// back, rises to the whole. 0 is at once.
+	WarmUp time.Duration
+
+	// MustPass gives an endpoint nothing until its first check has passed.
+	MustPass bool
+
+	// Refuse gives nothing to endpoints that checks have taken out, also when they
+	// have taken out all of them.
+	Refuse bool
+}
+
+// Readiness is how an endpoint is asked whether it is ready.
+type Readiness struct {
+	Off bool
+
+	// Path is asked with GET on the upstream's own address. Empty means the
+	// dialect's own, and an engine that has no such path is not asked.
+	Path string
+
+	Interval time.Duration
+	Timeout  time.Duration // of the whole exchange
+
+	// Fails in a row take the endpoint out; Passes in a row bring it back.
+	Fails, Passes int
+}
+
+// Canary is a short completion that shows whether an endpoint generates.
+type Canary struct {
+	// Interval is how long after the last success of any traffic the endpoint is
+	// tried. 0 is off.
+	Interval time.Duration
+
+	Prompt    string // "" means the module's own
+	Expect    string // what the answer must contain; "" means nothing
+	Model     string // "" means the first that the endpoint lists
+	MaxTokens int
+	Timeout   time.Duration // from dial to last byte
+
+	// Fails in a row take the endpoint out.
+	Fails int
+}
+
+// On reports whether canaries are sent.
+func (c *Canary) On() bool { return c.Interval > 0 }
+
+// CheckKind is which check.
+type CheckKind uint8
+
+// The checks.
+const (
+	ReadinessCheck CheckKind = iota
+	CanaryCheck
+	checkKinds
+)
+
+var checkKindNames = [checkKinds]string{"readiness", "canary"}
+
+// String returns the name used in metrics.
+func (k CheckKind) String() string {
+	if k >= checkKinds {
+		return "unknown"
+	}
+	return checkKindNames[k]
+}
+
+// CheckKinds lists every kind, in order.
+func CheckKinds() []CheckKind { return []CheckKind{ReadinessCheck, CanaryCheck} }
+
+// CheckVerdict is what a check has shown.
+type CheckVerdict uint8
+
+// The verdicts. A check that was cancelled has none.
+const (
+	CheckPassed     CheckVerdict = iota
+	CheckFailed                  // no answer in time, or one that is wrong
+	CheckNotReady                // the engine answers 503: it starts, or is broken
+	CheckLoading                 // the engine says that it loads its model
+	CheckUnsuitable              // the engine cannot be asked so: nothing is told
+	checkVerdicts
+)
+
+var checkVerdictNames = [checkVerdicts]string{"passed", "failed", "not_ready", "loading", "unsuitable"}
+
+// String returns the name used in metrics.
+func (v CheckVerdict) String() string {
+	if v >= checkVerdicts {
+		return "unknown"
+	}
+	return checkVerdictNames[v]
+}
+
+// CheckVerdicts lists every verdict, in order.
+func CheckVerdicts() []CheckVerdict {
+	list := make([]CheckVerdict, checkVerdicts)
+	for v := range checkVerdicts {
+		list[v] = v
+	}
+	return list
+}
+
+// CheckResult is what one check has brought.
+type CheckResult struct {
+	Began   time.Time
+	Verdict CheckVerdict
+
+	// Slow says that a failure is that no answer came in time. It does not count
+	// where the endpoint has generated something meanwhile: it was busy.
+	Slow bool
+
+	// Reason says in short words, fit for a table, why it did not pass.
+	Reason string
+
+	// TTFT is the canary's time to first token, 0 where there was none. Idle says
+	// that nothing else ran there, as far as is known, when it was sent.
+	TTFT time.Duration
+	Idle bool
+}
+
+// checkCounts counts the checks of an endpoint.
+type checkCounts [checkKinds][checkVerdicts]atomic.Uint64
+
+// Checks returns how many checks of the kind had the verdict.
+func (e *Endpoint) Checks(k CheckKind, v CheckVerdict) uint64 { return e.checks[k][v].Load() }
+
+// ObserveReadiness takes in what a readiness check has brought.
+func (e *Endpoint) ObserveReadiness(now time.Time, r CheckResult, want Readiness) {
+	e.checks[ReadinessCheck][r.Verdict].Add(1)
+	e.change(now, func() {
+		if !e.busySince(&r, now) {
+			e.alive.observe(now, &r, &want)
+		}
+		if e.CheckedOut(e.pool.current()) {
+			e.lose(now)
+		}
+	})
+}
+
+// ObserveCanary takes in what a canary has brought. Tell nothing of one that the
+// endpoint was too busy for.
+func (e *Endpoint) ObserveCanary(now time.Time, r CheckResult, want Canary) {
+	e.checks[CanaryCheck][r.Verdict].Add(1)
+	e.change(now, func() {
+		if !e.busySince(&r, now) {
+			e.generating.observe(now, &r, &want)
+		}
+		if e.CheckedOut(e.pool.current()) {
+			e.lose(now)
+		}
+	})
+}
+
+// busySince reports whether a check got no answer in time from an endpoint that
+// generates something. Progress is life. Under the pool's lock.
+func (e *Endpoint) busySince(r *CheckResult, now time.Time) bool {
+	return r.Verdict == CheckFailed && r.Slow && e.progressed(r.Began, now, lifeKeep)
+}
+
+// Generated returns when the endpoint was last known to have generated something
+// for anybody, zero for never. Under the pool's lock.
+func (e *Endpoint) Generated() (at time.Time) {
+	if n := e.progressAt.Load(); n != 0 {
+		at = time.Unix(0, n)
+	}
+	if t := e.ledger.progressAt; t.After(at) {
+		at = t
+	}
+	return at
+}
+
+// CheckedOut reports whether checks have found the endpoint unfit, under the
+// settings given. Under the pool's lock.
+func (e *Endpoint) CheckedOut(s *Settings) bool { return e.alive.out(s) || e.generating.out(s) }
+
+// trafficKeep is how long a failed attempt says something about now.
+const trafficKeep = time.Minute
+
+// TrafficFails reports whether real traffic has shown the same as the checks: the
+// latest attempt there has failed, and not long ago. Under the pool's lock.
+func (e *Endpoint) TrafficFails(now time.Time) bool {
+	return e.failedAt.After(e.servedAt) && now.Sub(e.failedAt) < trafficKeep
+}
+
+// ServesAnyway reports whether an endpoint that checks have taken out may get work
+// when they have taken out all of them: its real traffic does not fail, and the
+// operator has not said otherwise. Under the pool's lock.
+func (e *Endpoint) ServesAnyway(now time.Time, s *Settings) bool {
+	return !s.Checks.Refuse && !e.TrafficFails(now)
+}

@@ -1,0 +1,149 @@
+package llmlb
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// DrainOrder is an operator's order that an endpoint is to take nothing new.
+type DrainOrder struct {
+	// Limit is after how long the endpoint should be empty. 0 is no limit. When it
+	// is over the endpoint's reason says what is left.
+	Limit time.Duration
+
+	// Cut ends what is left when the limit is over: at once without one.
+	Cut bool
+}
+
+// drain is why an endpoint takes nothing new. The configuration and an order are
+// two reasons: an order stands until the endpoint is resumed, whatever is loaded
+// meanwhile. Pure; under the pool's lock.
+type drain struct {
+	configured bool
+	ordered    bool
+	order      DrainOrder
+	at         time.Time // since when, by either
+	until      time.Time // when the limit is over, zero for none
+	resumed    time.Time
+	isOver     bool // the limit was
+	isCut      bool
+	cut        chan struct{} // see Endpoint.Cut; nil while nobody has asked
+}
+
+func (d *drain) on() bool { return d.configured || d.ordered }
+
+// begin notes that one of the two reasons begins or ends.
+func (d *drain) set(reason *bool, on bool, now time.Time) {
+	was := d.on()
+	*reason = on
+	switch is := d.on(); {
+	case is && !was:
+		d.at, d.isOver, d.isCut = now, false, false
+	case !is && was:
+		d.resumed = now
+		d.order, d.until = DrainOrder{}, time.Time{}
+	}
+}
+
+// overdue notes that the limit is over, and cuts if told to.
+func (d *drain) overdue(now time.Time) {
+	if !d.ordered || d.until.IsZero() || now.Before(d.until) {
+		return
+	}
+	d.isOver = true
+	if d.order.Cut {
+		d.isCut = true
+		if d.cut != nil {
+			close(d.cut)
+			d.cut = nil
+		}
+	}
+}
+
+// reason says how far it has come.
+func (d *drain) reason(now time.Time, left int) string {
+	switch {
+	case d.isOver:
+		return fmt.Sprintf("limit of %s is over; %d open here", d.order.Limit, left)
+	case !d.until.IsZero():
+		return fmt.Sprintf("%d open here; limit in %s", left, inWords(d.until.Sub(now)))
+	default:
+		return fmt.Sprintf("%d open here", left)
+	}
+}
+
+// ErrDrainConfigured is the error of Resume where the configuration has the
+// endpoint drain.
+var ErrDrainConfigured = errors.New("the configuration drains it: take 'drain' out of its endpoint block and reload")
+
+// Drain has the endpoint take nothing new until Resume, over reloads. What it
+// does already ends as it would. A second order replaces the first.
+func (e *Endpoint) Drain(now time.Time, o DrainOrder) {
+	e.change(now, func() {
+		d := &e.drain
+		d.set(&d.ordered, true, now)
+		d.order, d.until, d.isOver = o, time.Time{}, false
+		if o.Limit > 0 || o.Cut {
+			d.until = now.Add(o.Limit)
+		}
+		d.overdue(now)
+	})
+}
+
+// Resume ends an order to drain. It is no error where there was none.
+func (e *Endpoint) Resume(now time.Time) error {
+	configured := false
+	e.change(now, func() {
+		configured = e.drain.configured
+		if !configured {
+			e.drain.set(&e.drain.ordered, false, now)
+		}
+	})
+	if configured {
+		return ErrDrainConfigured
+	}
+	return nil
+}
+
+// Cut returns a channel that is closed when an operator has the endpoint's open
+// Calls cut. Ask for it again after that.
+func (e *Endpoint) Cut() <-chan struct{} {
+	e.pool.mu.Lock()
+	defer e.pool.mu.Unlock()
+	if e.drain.cut == nil {
+		e.drain.cut = make(chan struct{})
+	}
+	return e.drain.cut
+}
+
+// Draining reports whether the endpoint takes nothing new. Under the pool's
+// lock.
+func (e *Endpoint) Draining() bool { return e.drain.on() }
+
+// DrainStatus is how far a drain has come.
+type DrainStatus struct {
+	// By is "order" or "configuration".
+	By string `json:"by"`
+
+	// Open is how many of this gateway's requests are still open there.
+	Open int `json:"open"`
+
+	// Until is when the limit is, or was, over; Overdue says that it is. Cut says
+	// that what is left then is cut.
+	Until   time.Time `json:"until,omitzero"`
+	Overdue bool      `json:"overdue,omitempty"`
+	Cut     bool      `json:"cut,omitempty"`
+}
+
+func (e *Endpoint) drainStatus() *DrainStatus {
+	d := &e.drain
+	if !d.on() {
+		return nil
+	}
+	st := &DrainStatus{By: "order", Open: e.leases, Until: d.until, Overdue: d.isOver, Cut: d.order.Cut}
+	if d.configured {
+		st.By = "configuration"
+	}
+	return st
+}
