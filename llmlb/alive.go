@@ -89,7 +89,10 @@ func (e *Endpoint) Starting(s *Settings) (reason string, since time.Time, _ bool
 	case s.readiness() && a.returning:
 		return "has come back; not checked yet", a.since, true
 	case s.Checks.MustPass && !a.passed && !e.generating.passed:
-		return "has not passed a check yet", a.since, true
+		if since = a.since; since.Before(e.joined) {
+			since = e.joined
+		}
+		return "has not passed a check yet", since, true
 	}
 	return "", time.Time{}, false
 }

@@ -83,9 +83,9 @@ func (p *Pool) EstimateErrors() (input, output *Histogram) {
 // observe compares a whole answer with what was expected of it.
 func (e *estimateErrors) observe(c *Call) {
 	if c.PromptTokens > 0 && c.InputTokens > 0 && c.PromptBytes > 4*c.TokenIDs {
-		e.input.observe(float64(c.InputTokens) / float64(c.PromptTokens), 1)
+		e.input.observe(float64(c.InputTokens)/float64(c.PromptTokens), 1)
 	}
 	if c.OutputTokens > 0 && c.expected > 0 && !c.Encodes {
-		e.output.observe(float64(c.expected) / float64(c.OutputTokens), 1)
+		e.output.observe(float64(c.expected)/float64(c.OutputTokens), 1)
 	}
 }

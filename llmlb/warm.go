@@ -36,10 +36,10 @@ func (e *Endpoint) Share(now time.Time, s *Settings) float64 {
 // joins notes that the endpoint is put to use, the first time. Under the pool's
 // lock.
 func (e *Endpoint) joins(now time.Time) {
-	if e.joined {
+	if !e.joined.IsZero() {
 		return
 	}
-	e.joined = true
+	e.joined = now
 	if p := e.pool; p.begun.IsZero() {
 		p.begun = now
 	} else if now.Sub(p.begun) > together {
