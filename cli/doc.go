@@ -15,4 +15,7 @@ import (
 func init() {
 	caddycmd.RegisterCommand(poolCommand)
 	caddycmd.RegisterCommand(explainCommand)
+	caddycmd.RegisterCommand(drainCommand)
+	caddycmd.RegisterCommand(resumeCommand)
+	caddycmd.RegisterCommand(resetCommand)
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -48,11 +49,23 @@ func withAdmin(fl caddycmd.Flags, do func(ctx context.Context, address string) e
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := do(ctx, address); err != nil {
+	err = do(ctx, address)
+	if end, ok := errors.AsType[*ending](err); ok {
+		return end.code, err
+	}
+	if err != nil {
 		return caddy.ExitCodeFailedStartup, err
 	}
 	return caddy.ExitCodeSuccess, nil
 }
+
+// ending is an error with an exit code of its own.
+type ending struct {
+	code int
+	text string
+}
+
+func (e *ending) Error() string { return e.text }
 
 // adminAddress returns where the running Caddy takes questions: at the address
 // given, or where the configuration file says, or at Caddy's default. A
@@ -84,6 +97,11 @@ func adminAddress(address, configFile, adapter string) (string, error) {
 // fetch asks the admin API at the address for the path, with its query if it has
 // one, and returns the JSON. The errors say what to do about them.
 func fetch(ctx context.Context, address, path string) ([]byte, error) {
+	return send(ctx, address, http.MethodGet, path, nil)
+}
+
+// send does so with any method, and a body in JSON if there is one.
+func send(ctx context.Context, address, method, path string, body []byte) ([]byte, error) {
 	type answer struct {
 		body []byte
 		err  error
@@ -92,8 +110,8 @@ func fetch(ctx context.Context, address, path string) ([]byte, error) {
 	// question runs beside us and may be left behind.
 	done := make(chan answer, 1)
 	go func() {
-		body, err := ask(address, path)
-		done <- answer{body, err}
+		said, err := ask(address, method, path, body)
+		done <- answer{said, err}
 	}()
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -108,18 +126,27 @@ func fetch(ctx context.Context, address, path string) ([]byte, error) {
 	}
 }
 
-func ask(address, path string) ([]byte, error) {
-	resp, err := caddycmd.AdminAPIRequest(address, http.MethodGet, path, nil, nil)
+func ask(address, method, path string, body []byte) ([]byte, error) {
+	var reader io.Reader
+	if body != nil {
+		reader = bytes.NewReader(body)
+	}
+	resp, err := caddycmd.AdminAPIRequest(address, method, path, nil, reader)
 	if err != nil {
 		return nil, refused(address, path, err)
 	}
 	defer resp.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	body, err = io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	if err != nil {
 		return nil, fmt.Errorf("reading the answer of the admin API at %s: %w", address, err)
 	}
 	return body, nil
 }
+
+// notThere is the error of asking for a pool or server that there is none of.
+type notThere string
+
+func (e notThere) Error() string { return string(e) }
 
 // refused says what an error of AdminAPIRequest means, which tells a status and
 // the admin API's message only in its text.
@@ -138,7 +165,9 @@ func refused(address, path string, err error) error {
 	switch {
 	case status == "HTTP 404" && strings.HasPrefix(told.Error, "no such resource"):
 		return fmt.Errorf("the Caddy at %s has no %s: it runs an older version of this module", address, path)
-	case status == "HTTP 404" && strings.HasPrefix(told.Error, "there is no "), status == "HTTP 400" && told.Error != "":
+	case status == "HTTP 404" && strings.HasPrefix(told.Error, "there is no "):
+		return notThere(told.Error)
+	case (status == "HTTP 400" || status == "HTTP 409") && told.Error != "":
 		return errors.New(told.Error)
 	case status == "HTTP 404":
 		return fmt.Errorf("the Caddy at %s has no %s: it was built without this module", address, path)

@@ -82,6 +82,9 @@ func writeLoad(b *strings.Builder, p *llmlb.PoolStatus) {
 		rows = append(rows, cells(&p.Endpoints[i], nameWidth))
 	}
 	writeTable(b, columns, rows)
+	if p.AllDown {
+		b.WriteString("checks have taken every server out: those are used whose requests do not fail\n")
+	}
 	writeQueue(b, &p.Queue)
 	writeRefused(b, p.Refusals)
 }
@@ -135,6 +138,9 @@ func reason(e *llmlb.EndpointStatus) string {
 	}
 	if e.Next != "" {
 		parts = append(parts, printable(e.Next))
+	}
+	if e.Share > 0 && e.Share < 1 && (e.State == llmlb.Up.String() || e.State == llmlb.Degraded.String()) {
+		parts = append(parts, fmt.Sprintf("gets %.0f%% of its share", 100*e.Share))
 	}
 	if e.Blind && !e.Loadless && e.ScrapeAgeMillis != nil {
 		// Fresh ones that do not count have their reason.

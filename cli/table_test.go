@@ -47,6 +47,18 @@ func TestFormatTable(t *testing.T) {
 	busy.State, busy.Reason, busy.Next = "overloaded", "has too much to do", "new work in 1.2s"
 	loadless := row("gpu-d", "10.4.0.24:11434", 0, 0, 0, 180) // tells models, and no load
 	loadless.Blind, loadless.Loadless = true, true
+	loading := row("gpu-1", "10.4.0.41:8000", 0, 0, 0, 0)
+	loading.State, loading.Reason, loading.Running, loading.Waiting, loading.KVUsage, loading.TTFTMillis, loading.TokensPerSecond = "starting", "loading its model", nil, nil, nil, nil, nil
+	warming := row("gpu-2", "10.4.0.42:8000", 2, 0, 0.08, 210)
+	warming.Share = 0.34
+	slow := row("gpu-3", "10.4.0.43:8000", 3, 0, 0.2, 1900)
+	slow.State, slow.Reason, slow.Share = "degraded", "first token after 1.9s when idle, usually 210ms", 0.25
+	leaving := row("gpu-4", "10.4.0.44:8000", 3, 0, 0.31, 240)
+	leaving.State, leaving.Reason, leaving.Share = "draining", "3 open here; limit in 2m0s", 0.5
+	left := row("gpu-5", "10.4.0.45:8000", 0, 0, 0.02, 0)
+	left.State, left.TTFTMillis, left.TokensPerSecond, left.Share = "drained", nil, new(0.0), 1
+	gone := row("gpu-6", "10.4.0.46:8000", 0, 0, 0, 0)
+	gone.State, gone.Reason, gone.Running, gone.Waiting, gone.KVUsage, gone.TTFTMillis, gone.TokensPerSecond = "down", "no answer to /health within 5s", nil, nil, nil, nil, nil
 	for _, r := range []*llmlb.EndpointStatus{&blind, &stale, &loadless} {
 		r.Running, r.Waiting, r.KVUsage, r.TokensPerSecond = nil, nil, nil, nil
 	}
@@ -61,6 +73,8 @@ func TestFormatTable(t *testing.T) {
 		}}}},
 		{"stale_numbers", []llmlb.PoolStatus{{Pool: "default", Endpoints: []llmlb.EndpointStatus{blind, stale, loadless}}}},
 		{"broken_and_busy", []llmlb.PoolStatus{{Pool: "default", Endpoints: []llmlb.EndpointStatus{broken, busy}}}},
+		{"every_state", []llmlb.PoolStatus{{Pool: "default", Endpoints: []llmlb.EndpointStatus{loading, warming, slow, leaving, left, busy, gone}}}},
+		{"all_down", []llmlb.PoolStatus{{Pool: "default", AllDown: true, Endpoints: []llmlb.EndpointStatus{gone}}}},
 		{"two_pools", []llmlb.PoolStatus{worked(), {Pool: "embed", Strategy: "work"}}},
 		{"hostile_text", []llmlb.PoolStatus{{Pool: "default", Endpoints: []llmlb.EndpointStatus{
 			{Name: "größe", Address: "10.4.0.31:8000", State: "down", Reason: "\x1b[2Jgone\r\nup"},

@@ -29,6 +29,7 @@ func (admin) CaddyModule() caddy.ModuleInfo {
 func (a admin) Routes() []caddy.AdminRoute {
 	return []caddy.AdminRoute{
 		{Pattern: "/llmlb/pools", Handler: caddy.AdminHandlerFunc(a.pools)},
+		{Pattern: poolsPrefix, Handler: caddy.AdminHandlerFunc(a.one)},
 		{Pattern: "/llmlb/explain", Handler: caddy.AdminHandlerFunc(a.explain)},
 		{Pattern: "/llmlb/", Handler: caddy.AdminHandlerFunc(a.unknown)},
 	}
@@ -155,7 +156,8 @@ func listed(names []string) string {
 }
 
 func (admin) unknown(http.ResponseWriter, *http.Request) error {
-	return caddy.APIError{HTTPStatus: http.StatusNotFound, Err: errors.New("no such resource; have /llmlb/explain, /llmlb/pools")}
+	return caddy.APIError{HTTPStatus: http.StatusNotFound, Err: errors.New("no such resource; have /llmlb/explain, /llmlb/pools, " +
+		poolsPrefix + "<pool>, and under it /endpoints/<name or address>[/drain|/reset]")}
 }
 
 func onlyGet(w http.ResponseWriter, r *http.Request) error {

@@ -19,6 +19,12 @@ import (
 // by their status.
 func adminAPI(t *testing.T, method, path string) *httptest.ResponseRecorder {
 	t.Helper()
+	return adminTold(t, method, path, "")
+}
+
+// adminTold is adminAPI with a body.
+func adminTold(t *testing.T, method, path, body string) *httptest.ResponseRecorder {
+	t.Helper()
 	mux := http.NewServeMux()
 	for _, route := range new(admin).Routes() {
 		mux.HandleFunc(route.Pattern, func(w http.ResponseWriter, r *http.Request) {
@@ -33,7 +39,7 @@ func adminAPI(t *testing.T, method, path string) *httptest.ResponseRecorder {
 		})
 	}
 	w := httptest.NewRecorder()
-	mux.ServeHTTP(w, httptest.NewRequest(method, path, nil))
+	mux.ServeHTTP(w, httptest.NewRequest(method, path, strings.NewReader(body)))
 	return w
 }
 

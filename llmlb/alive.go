@@ -72,8 +72,11 @@ func (a *alive) gone(now time.Time) {
 // out reports whether the check has taken the endpoint out.
 func (a *alive) out(s *Settings) bool { return a.failing && s.readiness() }
 
-// readiness reports whether endpoints are asked whether they are ready.
-func (s *Settings) readiness() bool { return s != nil && !s.Checks.Readiness.Off }
+// readiness reports whether endpoints are asked whether they are ready. Without an
+// engine there is no path of its own.
+func (s *Settings) readiness() bool {
+	return s != nil && !s.Checks.Readiness.Off && (s.Scrape.Engine != "none" || s.Checks.Readiness.Path != "")
+}
 
 // Starting reports whether the endpoint is not ready yet under the settings given,
 // why, and since when: nothing is to be sent there. One that sleeps is none of

@@ -152,7 +152,7 @@ func (e *Endpoint) Checks(k CheckKind, v CheckVerdict) uint64 { return e.checks[
 func (e *Endpoint) ObserveReadiness(now time.Time, r CheckResult, want Readiness) {
 	e.checks[ReadinessCheck][r.Verdict].Add(1)
 	e.change(now, func() {
-		if !e.busySince(&r, now) {
+		if !e.busySince(&r, now) && !e.unreachable(&r) {
 			e.alive.observe(now, &r, &want)
 		}
 		if e.CheckedOut(e.pool.current()) {
@@ -180,6 +180,11 @@ func (e *Endpoint) ObserveCanary(now time.Time, r CheckResult, want Canary) {
 func (e *Endpoint) busySince(r *CheckResult, now time.Time) bool {
 	return r.Verdict == CheckFailed && r.Slow && e.progressed(r.Began, now, lifeKeep)
 }
+
+// unreachable reports whether a check failed at an endpoint that is down because
+// nobody can reach it. That is told already, and would otherwise have to be made
+// good by several checks when it is there again. Under the pool's lock.
+func (e *Endpoint) unreachable(r *CheckResult) bool { return r.Verdict == CheckFailed && e.reach.down }
 
 // Generated returns when the endpoint was last known to have generated something
 // for anybody, zero for never. Under the pool's lock.

@@ -26,44 +26,56 @@ type drain struct {
 	at         time.Time // since when, by either
 	until      time.Time // when the limit is over, zero for none
 	resumed    time.Time
-	isOver     bool // the limit was
-	isCut      bool
+	isOver     bool          // the limit was
+	cutAt      time.Time     // when what was open was cut last, zero for never
 	cut        chan struct{} // see Endpoint.Cut; nil while nobody has asked
 }
 
 func (d *drain) on() bool { return d.configured || d.ordered }
 
-// begin notes that one of the two reasons begins or ends.
+// set notes that one of the two reasons begins or ends.
 func (d *drain) set(reason *bool, on bool, now time.Time) {
 	was := d.on()
 	*reason = on
+	if !d.ordered {
+		d.order, d.until, d.isOver = DrainOrder{}, time.Time{}, false
+	}
 	switch is := d.on(); {
 	case is && !was:
-		d.at, d.isOver, d.isCut = now, false, false
+		d.at = now
 	case !is && was:
 		d.resumed = now
-		d.order, d.until = DrainOrder{}, time.Time{}
 	}
 }
+
+// cuts reports whether what was begun at start has been cut since: how it ended
+// says nothing of the endpoint.
+func (d *drain) cuts(start time.Time) bool { return !d.cutAt.IsZero() && !start.After(d.cutAt) }
 
 // overdue notes that the limit is over, and cuts if told to.
 func (d *drain) overdue(now time.Time) {
 	if !d.ordered || d.until.IsZero() || now.Before(d.until) {
 		return
 	}
+	first := !d.isOver
 	d.isOver = true
-	if d.order.Cut {
-		d.isCut = true
-		if d.cut != nil {
-			close(d.cut)
-			d.cut = nil
-		}
+	if !d.order.Cut {
+		return
+	}
+	if first {
+		d.cutAt = now
+	}
+	if d.cut != nil {
+		close(d.cut)
+		d.cut = nil
 	}
 }
 
 // reason says how far it has come.
 func (d *drain) reason(now time.Time, left int) string {
 	switch {
+	case d.isOver && d.order.Limit == 0:
+		return fmt.Sprintf("cut; %d open here", left)
 	case d.isOver:
 		return fmt.Sprintf("limit of %s is over; %d open here", d.order.Limit, left)
 	case !d.until.IsZero():
@@ -91,14 +103,14 @@ func (e *Endpoint) Drain(now time.Time, o DrainOrder) {
 	})
 }
 
-// Resume ends an order to drain. It is no error where there was none.
+// Resume ends an order to drain. It is no error where there was none. Where the
+// configuration has the endpoint drain too, the order ends and ErrDrainConfigured
+// says that this changes nothing yet.
 func (e *Endpoint) Resume(now time.Time) error {
 	configured := false
 	e.change(now, func() {
 		configured = e.drain.configured
-		if !configured {
-			e.drain.set(&e.drain.ordered, false, now)
-		}
+		e.drain.set(&e.drain.ordered, false, now)
 	})
 	if configured {
 		return ErrDrainConfigured
@@ -111,11 +123,25 @@ func (e *Endpoint) Resume(now time.Time) error {
 func (e *Endpoint) Cut() <-chan struct{} {
 	e.pool.mu.Lock()
 	defer e.pool.mu.Unlock()
-	if e.drain.cut == nil {
-		e.drain.cut = make(chan struct{})
+	d := &e.drain
+	if d.isOver && d.order.Cut {
+		return cutAlready // asked by a Call that was placed before the order
 	}
-	return e.drain.cut
+	if d.cut == nil {
+		d.cut = make(chan struct{})
+	}
+	return d.cut
 }
+
+var cutAlready = func() chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()
+
+// removed reports whether no configuration names the endpoint any more: it lives on
+// until its last stream ends, and then leaves the pool. Under the pool's lock.
+func (e *Endpoint) removed() bool { return e.configs == 0 && !e.dynamic && e.leases > 0 }
 
 // Draining reports whether the endpoint takes nothing new. Under the pool's
 // lock.

@@ -67,7 +67,7 @@ func TestDrainLimit(t *testing.T) {
 		"none":          {DrainOrder{}, 0, false, "1 open here"},
 		"reports":       {DrainOrder{Limit: 10 * time.Second}, 0, true, "limit of 10s is over; 1 open here"},
 		"cuts":          {DrainOrder{Limit: 10 * time.Second, Cut: true}, 10, true, "limit of 10s is over; 1 open here"},
-		"cuts at once":  {DrainOrder{Cut: true}, 1, true, "limit of 0s is over; 1 open here"},
+		"cuts at once":  {DrainOrder{Cut: true}, 1, true, "cut; 1 open here"},
 		"not yet there": {DrainOrder{Limit: time.Minute}, 0, false, "1 open here; limit in 45s"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -119,5 +119,104 @@ func TestCutOpensNoCircuit(t *testing.T) {
 	defer e.pool.Unlock()
 	if e.TrafficFails(at(2)) {
 		t.Error("its traffic counts as failing")
+	}
+}
+
+// A call that was placed just before the order hears of the cut all the same, and
+// what comes after a resume counts again.
+func TestCutReachesWhatIsOnItsWay(t *testing.T) {
+	p, e, _ := withCircuit(t)
+	placed := send(p, e, 0)
+	e.Drain(at(1), DrainOrder{Cut: true})
+	select {
+	case <-e.Cut():
+	default:
+		t.Error("a call that asks only now is not cut")
+	}
+	placed.EndAttempt(at(1), Truncated)
+	if err := e.Resume(at(2)); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-e.Cut():
+		t.Error("after the resume calls are still cut")
+	default:
+	}
+	fail(p, e, 3, 5, EngineError)
+	if !down(e, 3) {
+		t.Error("its failures do not count any more")
+	}
+}
+
+// An operator who resumes has no order standing, though the configuration drains
+// the server still.
+func TestResumeEndsTheOrderUnderAConfiguredDrain(t *testing.T) {
+	p, list, _ := checked(t, Checks{}, "a:1")
+	a := list[0]
+	a.Drain(at(1), DrainOrder{Limit: time.Hour})
+	p.Start(bound(t, p, Member{Address: "a:1", Drain: true}), at(2))
+	if err := a.Resume(at(3)); !errors.Is(err, ErrDrainConfigured) {
+		t.Fatal(err)
+	}
+	if d := p.Status(at(3)).Endpoints[0].Drain; d == nil || d.By != "configuration" || !d.Until.IsZero() {
+		t.Errorf("drain is %+v", d)
+	}
+	p.Start(bound(t, p, Member{Address: "a:1"}), at(4))
+	if s := stateAt(a, 4); s != Up {
+		t.Errorf("it is %s once the configuration has changed", s)
+	}
+}
+
+// What an old page said of an engine is no proof that it is empty now, and one that
+// answers no more cannot keep anybody waiting.
+func TestDrainedGoesByAFreshPage(t *testing.T) {
+	p, list, _ := checked(t, Checks{}, "a:1")
+	a := list[0]
+	stale := p.Current().Scrape.StaleAfter.Seconds()
+	a.ObserveSignals(page(1, 0, 0))
+	a.Drain(at(2), DrainOrder{})
+	if s := stateAt(a, 2); s != Draining {
+		t.Errorf("it is %s by a page from before the order", s)
+	}
+	a.ObserveSignals(page(3, 2, 0))
+	if s := stateAt(a, 3+stale-1); s != Draining {
+		t.Errorf("it is %s while two of others run there", s)
+	}
+	if s := stateAt(a, 3+stale); s != Drained {
+		t.Errorf("it is %s long after its engine has stopped", s)
+	}
+}
+
+// A server that is taken out of the configuration is seen to drain until its last
+// stream has ended. Named again after that it is a new one, and no order stands.
+func TestRemovedEndpointDrains(t *testing.T) {
+	p, list, news := checked(t, Checks{}, "a:1", "b:1")
+	a, old := list[0], p.Current()
+	a.Drain(at(0), DrainOrder{})
+	if err := a.Resume(at(0)); err != nil {
+		t.Fatal(err)
+	}
+	*news = nil
+	open := send(p, a, 1)
+	p.Start(bound(t, p, Member{Address: "b:1"}), at(2))
+	p.Stop(old, at(2))
+	p.Unbind(old)
+	p.Notice(at(3))
+	rows := p.Status(at(3)).Endpoints
+	if len(rows) != 2 || rows[1].Address != "a:1" || rows[1].State != "draining" || rows[1].Reason != "no longer configured; 1 open here" {
+		t.Errorf("rows %+v", rows)
+	}
+	a.Drain(at(4), DrainOrder{})
+	open.EndAttempt(at(5), Served)
+	if rows := p.Status(at(5)).Endpoints; len(rows) != 1 {
+		t.Errorf("%d rows after its last stream", len(rows))
+	}
+	want := []string{"up > draining no longer configured; 1 open here", "draining > drained no longer configured"}
+	if !slices.Equal(*news, want) {
+		t.Errorf("told %q, want %q", *news, want)
+	}
+	p.Start(bound(t, p, Member{Address: "a:1"}), at(6))
+	if row := p.Status(at(6)).Endpoints[0]; row.Drain != nil || row.State == "draining" {
+		t.Errorf("named again it is %s, %+v", row.State, row.Drain)
 	}
 }

@@ -114,11 +114,14 @@ func (c *Call) counts(o Outcome) bool {
 func (e *Endpoint) ended(now time.Time, c *Call, o Outcome) {
 	e.outcomes[o].Add(1)
 	e.change(now, func() {
+		if e.drain.cuts(c.Lease.start) {
+			return // an operator's doing
+		}
 		if o.Failed() {
 			e.ledger.phantom.fail(now, c.Lease.Uncached())
 		}
 		e.errors.ended(now, o)
-		if !c.counts(o) || e.drain.isCut {
+		if !c.counts(o) {
 			return
 		}
 		switch {

@@ -138,9 +138,14 @@ func (l *Lease) End(now time.Time) {
 	l.phase = Done
 	l.endpoint.leases--
 	l.endpoint.lastUse = now
+	from := l.endpoint.told
 	last := l.pool.leaseEnded(l.endpoint)
+	left := l.endpoint.gone
 	l.pool.mu.Unlock()
 	l.pool.roomAt(l.endpoint)
+	if left { // it was the last thing that ran on a removed server
+		l.pool.changed(Change{Endpoint: l.endpoint, From: from, To: Drained, Reason: "no longer configured", At: now})
+	}
 	if last {
 		// Outside the lock: the pool may be destructed by this.
 		_, _ = pools.Delete(l.pool.name)

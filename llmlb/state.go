@@ -1,6 +1,9 @@
 package llmlb
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // State is what an endpoint may be used for.
 type State uint8
@@ -50,10 +53,13 @@ type Change struct {
 func (e *Endpoint) State(now time.Time) (State, string, time.Time) {
 	s := e.pool.current()
 	if e.drain.on() {
-		if e.idle() {
+		if e.idle(now, s) {
 			return Drained, "", e.drain.at
 		}
 		return Draining, e.drain.reason(now, e.leases), e.drain.at
+	}
+	if e.removed() {
+		return Draining, fmt.Sprintf("no longer configured; %d open here", e.leases), time.Time{}
 	}
 	switch {
 	case e.reach.down:
@@ -87,10 +93,18 @@ func (e *Endpoint) State(now time.Time) (State, string, time.Time) {
 }
 
 // idle reports whether nothing runs there, as far as is known: neither of ours
-// nor, by the last scrape, of others. Under the pool's lock.
-func (e *Endpoint) idle() bool {
-	s := &e.ledger.signals
-	return e.leases == 0 && s.Running <= 0 && s.Waiting <= 0
+// nor of others, by a scrape that was made after the endpoint began to drain. Of one
+// that is no longer scraped, or has stopped, only our own are known. Under the
+// pool's lock.
+func (e *Endpoint) idle(now time.Time, s *Settings) bool {
+	sig := &e.ledger.signals
+	switch {
+	case e.leases > 0:
+		return false
+	case s == nil || !sig.HasLoad() || now.Sub(sig.At) >= s.Scrape.StaleAfter:
+		return true
+	}
+	return !sig.At.Before(e.drain.at) && sig.Running <= 0 && sig.Waiting <= 0
 }
 
 // change runs f under the pool's lock, and tells if the endpoint's state has

@@ -66,13 +66,21 @@ func (p *Pool) CountRequest(class string, o Outcome, refusal, tenant string, pro
 	u.OutputTokens += uint64(max(0, output))
 }
 
-// Requests calls f with how many requests of each class have ended how.
+// Requests calls f with how many requests of each class have ended how. All ways of
+// a class that has had any are told, those with 0 too: what counts from 0 on can be
+// told from what has just been seen first.
 func (p *Pool) Requests(f func(class string, o Outcome, n uint64)) {
 	p.tally.mu.Lock()
 	counted := maps.Clone(p.tally.requests)
 	p.tally.mu.Unlock()
-	for k, n := range counted {
-		f(k.class, k.outcome, n)
+	classes := make(map[string]bool)
+	for k := range counted {
+		classes[k.class] = true
+	}
+	for class := range classes {
+		for _, o := range Outcomes() {
+			f(class, o, counted[requestKind{class, o}])
+		}
 	}
 }
 

@@ -27,6 +27,7 @@ type attempt struct {
 	begun    time.Time
 	deadline time.Duration // first-token deadline, from begun; 0 for none
 	lost     <-chan struct{}
+	cut      <-chan struct{}
 	due      *time.Timer // moves the Lease on; see expect
 	watchdog *time.Timer
 
@@ -47,6 +48,7 @@ var (
 	errNoToken = errors.New("no first token came in time")
 	errStalled = errors.New("the stream stood still")
 	errLost    = errors.New("the server stopped answering")
+	errDrained = errors.New("the server is being drained and was to be empty by now")
 	errEnded   = errors.New("the attempt is over")
 )
 
@@ -70,18 +72,18 @@ func (a *attempt) context() context.Context {
 // gated reports whether the answer is held until it has shown a first token.
 func (a *attempt) gated() bool { return a.observed && a.t.FirstToken != off }
 
-// lookEvery is how often it is looked whether the endpoint is still there, for
-// those that have no deadline.
+// lookEvery is how often it is looked whether the endpoint is still there, and
+// whether an operator wants it empty.
 const lookEvery = time.Second
 
-// watch starts the watchdog.
+// watch starts the watchdog. What generates nothing is given up only when an
+// operator has the endpoint cut.
 func (a *attempt) watch() {
-	if !a.call.Generates() {
-		return
-	}
-	a.lost = a.endpoint.Lost()
-	if a.gated() && a.call.Stream {
-		a.deadline = a.t.firstTokenWithin(a.call)
+	if a.cut = a.endpoint.Cut(); a.call.Generates() {
+		a.lost = a.endpoint.Lost()
+		if a.gated() && a.call.Stream {
+			a.deadline = a.t.firstTokenWithin(a.call)
+		}
 	}
 	// Made first and started then, so that look finds it.
 	a.watchdog = time.AfterFunc(time.Hour, a.look)
@@ -105,13 +107,17 @@ func (a *attempt) look() {
 	var next time.Duration
 	var why error
 	phase := a.phase.Load()
-	switch phase {
-	case phaseSilent:
-		next, why = a.lookSilent(now)
-	case phaseFlowing:
-		next, why = a.lookFlowing(now)
-	default:
+	switch {
+	case phase != phaseSilent && phase != phaseFlowing:
 		return
+	case isClosed(a.cut):
+		why = errDrained
+	case !a.call.Generates():
+		next = lookEvery
+	case phase == phaseSilent:
+		next, why = a.lookSilent(now)
+	default:
+		next, why = a.lookFlowing(now)
 	}
 	switch {
 	case why == nil:
@@ -127,10 +133,8 @@ func (a *attempt) look() {
 // beyond while the endpoint works on others and this call may stand in its queue.
 // What cannot show a first token waits until the endpoint is known to be gone.
 func (a *attempt) lookSilent(now time.Time) (next time.Duration, why error) {
-	select {
-	case <-a.lost:
+	if isClosed(a.lost) {
 		return 0, errLost
-	default:
 	}
 	if a.deadline == 0 {
 		return lookEvery, nil
@@ -153,7 +157,7 @@ func (a *attempt) lookFlowing(now time.Time) (next time.Duration, why error) {
 	limit, every := a.t.stallTimeout(), a.t.firstTokenMin()
 	since := a.waiting.Load()
 	if since == 0 {
-		return min(limit, every), nil
+		return min(limit, every, lookEvery), nil
 	}
 	from := time.Unix(0, since)
 	quiet := now.Sub(from)
@@ -166,21 +170,28 @@ func (a *attempt) lookFlowing(now time.Time) (next time.Duration, why error) {
 	if quiet >= limit {
 		return 0, errStalled
 	}
-	return min(limit-quiet, max(every-quiet, lookEvery)), nil
+	return min(limit-quiet, lookEvery), nil
 }
 
 // down reports whether the endpoint has stopped answering since the attempt
 // began, and does not answer now.
 func (a *attempt) down(now time.Time) bool {
-	select {
-	case <-a.lost:
-	default:
+	if !isClosed(a.lost) {
 		return false
 	}
 	pool := a.endpoint.Pool()
 	pool.Lock()
 	defer pool.Unlock()
 	return a.endpoint.Down(now)
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
 }
 
 // flow tells the watchdog that the answer is coming. It reports false when the
@@ -190,7 +201,7 @@ func (a *attempt) flow() bool {
 		return a.phase.Load() == phaseFlowing
 	}
 	if a.watchdog != nil {
-		a.watchdog.Reset(min(a.t.stallTimeout(), a.t.firstTokenMin()))
+		a.watchdog.Reset(min(a.t.stallTimeout(), a.t.firstTokenMin(), lookEvery))
 	}
 	return true
 }

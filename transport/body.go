@@ -230,8 +230,11 @@ func (b *body) cutEvent() []byte {
 		Status: http.StatusBadGateway, Code: "stream_cut",
 		Message: "The inference server ended the stream before the answer was complete.",
 	}
-	if errors.Is(b.over, errStalled) {
+	switch {
+	case errors.Is(b.over, errStalled):
 		p.Code, p.Message = "stream_stalled", "The inference server sent no token for too long."
+	case errors.Is(b.over, errDrained):
+		p.Code, p.Message = "server_drained", "The inference server was taken out of service before the answer was complete."
 	}
 	api := b.attempt.call.API
 	var event []byte

@@ -129,17 +129,11 @@ func (t *Transport) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	}
 
 	// What is left goes to Caddy's own transport as if the block were its own.
-	// The brace must claim the head's line: on a line of its own it would begin
-	// another segment, and every option would be dropped without a word.
-	brace, end := head, rest[len(rest)-1]
-	brace.Text, end.Text = "{", "}"
-	end.Line++
-	block := append([]caddyfile.Token{head, brace}, rest...)
-	err := t.HTTPTransport.UnmarshalCaddyfile(caddyfile.NewDispenser(append(block, end)))
+	err := t.HTTPTransport.UnmarshalCaddyfile(caddyfile.NewDispenser(inBraces(head, rest)))
 	if err != nil && strings.Contains(err.Error(), "unrecognized subdirective") {
 		return d.WrapErr(unknownOption{err})
 	}
-	return err
+	return inheritedError(head, rest, err)
 }
 
 // unknownOption adds to Caddy's message, which names the word and its line, what

@@ -84,7 +84,10 @@ func TestBlockMistakes(t *testing.T) {
 		{"headers on off", "wrong argument count"},
 		{"read_bufer 8KiB", "unrecognized subdirective read_bufer"},
 		{"read_bufer 8KiB", "headers, stall_timeout and the options of 'transport http'"},
-		{"dial_timeout soon", "bad timeout value 'soon'"},
+		{"dial_timeout soon", "dial_timeout: bad timeout value 'soon'"},
+		{"tls_timeout soon", "tls_timeout: bad timeout value 'soon'"},
+		{"keepalive soon", "keepalive: bad duration value 'soon'"},
+		{"max_conns_per_host some", "max_conns_per_host: bad integer value 'some'"},
 	} {
 		var tr Transport
 		err := tr.UnmarshalCaddyfile(caddyfile.NewTestDispenser("llm {\n" + test.option + "\n}"))
@@ -98,6 +101,8 @@ func TestBlockMistakes(t *testing.T) {
 		{Failover: "always"},
 		{StallTimeout: caddy.Duration(time.Millisecond)},
 		{FirstTokenMin: caddy.Duration(time.Minute), FirstTokenMax: caddy.Duration(time.Second)},
+		{HTTPTransport: &reverseproxy.HTTPTransport{DialTimeout: -1}},
+		{HTTPTransport: &reverseproxy.HTTPTransport{TLS: &reverseproxy.TLSConfig{HandshakeTimeout: -1}}},
 	} {
 		if err := config.Validate(); err == nil {
 			t.Errorf("a JSON config with a wrong value is valid: %+v", config)

@@ -11,11 +11,11 @@
 //
 // It holds an answer until it has shown a first token (gate.go), and has the
 // proxy try another endpoint when it does not (failover.go); after that token
-// nothing is tried again. A watchdog gives up what nothing is to be hoped of
-// (attempt.go). It reads the answer along as it is copied (package answer), for
-// tokens, usage and the finish marker; that never changes, delays or reorders a
-// byte, and a stream without its finish marker is not given a clean end
-// (body.go). It tells the endpoint how the attempt ended and gives the Lease
+// nothing is tried again. A watchdog gives up what nothing is to be hoped of, and
+// what an operator who drains the endpoint wants ended (attempt.go). It reads the
+// answer along as it is copied (package answer), for tokens, usage and the finish
+// marker; that never changes, delays or reorders a byte, and a stream without its
+// finish marker is not given a clean end (body.go). It tells the endpoint how the attempt ended and gives the Lease
 // back. It sends a request again, once and to the same endpoint, when the
 // kept-alive connection it went out on turns out to have been closed before
 // (stale.go). With orca on it asks the engine for its load in the answer's head,

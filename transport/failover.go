@@ -103,6 +103,8 @@ func (a *attempt) unanswered(ctx context.Context, err error, connected bool) *fa
 	switch cause := context.Cause(ctx); {
 	case !connected:
 		return &failure{outcome: llmlb.Unreachable, err: err}
+	case errors.Is(cause, errDrained): // which is nobody's failure; see llmlb.Endpoint.Cut
+		return &failure{outcome: llmlb.EngineError, err: cause}
 	case errors.Is(err, errNoToken):
 		return &failure{outcome: llmlb.FirstTokenTimeout, err: err}
 	case errors.Is(cause, errNoToken), errors.Is(cause, errLost), errors.Is(cause, errStalled):

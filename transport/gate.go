@@ -90,6 +90,8 @@ func (a *attempt) sawTokens(n int, now time.Time) {
 	}
 	if c.TokenEvents == 0 {
 		c.SawFirstToken(now)
+	} else {
+		a.endpoint.ObserveGap(now.Sub(c.LastToken), n-c.TokenEvents)
 	}
 	c.LastToken, c.TokenEvents = now, n
 	a.endpoint.Progressed(now)

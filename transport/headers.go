@@ -18,7 +18,12 @@ const (
 	headerWait     = "X-LLM-Queue-Wait" // milliseconds; absent where there was none
 )
 
+// decisionHeaders says how the request was placed. What a server says of such, which
+// may be another gateway, is not said of this one, and not at all with headers off.
 func (a *attempt) decisionHeaders(h http.Header) {
+	for _, name := range [...]string{headerEndpoint, headerDecision, headerMatched, headerAttempts, headerWait} {
+		h.Del(name)
+	}
 	if a.t.Headers == off {
 		return
 	}

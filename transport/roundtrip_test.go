@@ -31,7 +31,9 @@ func backend(t *testing.T, f http.HandlerFunc) string {
 // learns nothing.
 func TestDecisionHeaders(t *testing.T) {
 	address := backend(t, func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("X-LLM-Endpoint", "what the engine thinks")
+		for _, name := range []string{headerEndpoint, headerDecision, headerMatched, headerAttempts, headerWait} {
+			w.Header().Set(name, "what the engine thinks")
+		}
 		_, _ = io.WriteString(w, "x")
 	})
 	for _, test := range []struct {
@@ -39,7 +41,7 @@ func TestDecisionHeaders(t *testing.T) {
 		want   [4]string
 	}{
 		{`{}`, [4]string{"gpu-1", "warm", "7", "1"}},
-		{`{"headers":"off"}`, [4]string{"what the engine thinks", "", "", ""}},
+		{`{"headers":"off"}`, [4]string{}},
 	} {
 		w := newWorld(t, provisioned(t, test.config), address)
 		resp, _, err := w.do(w.call())
@@ -49,6 +51,9 @@ func TestDecisionHeaders(t *testing.T) {
 		h := resp.Header
 		if got := [4]string{h.Get(headerEndpoint), h.Get(headerDecision), h.Get(headerMatched), h.Get(headerAttempts)}; got != test.want {
 			t.Errorf("%s: got %q, want %q", test.config, got, test.want)
+		}
+		if wait := h.Get(headerWait); wait != "" {
+			t.Errorf("%s: waited %q, as the engine thinks", test.config, wait)
 		}
 		for name, values := range h {
 			if strings.Contains(fmt.Sprint(values), address) {

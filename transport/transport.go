@@ -127,6 +127,9 @@ func (t *Transport) Validate() error {
 			return fmt.Errorf("%s: %v is out of range; have %v to %v", o.name, d, shortest, longest)
 		}
 	}
+	if err := t.checkInherited(); err != nil {
+		return err
+	}
 	if least, most := t.firstTokenMin(), t.firstTokenMax(); least > most {
 		return fmt.Errorf("first_token: the least time, %v, is longer than the most, %v", least, most)
 	}
