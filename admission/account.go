@@ -17,6 +17,7 @@ import (
 func (x *exchange) refused(f *refusal) {
 	c := x.call
 	c.Refusal = f.code
+	x.unfit = f.status < http.StatusInternalServerError && f.status != http.StatusTooManyRequests && f.status != statusClientGone
 	switch {
 	case f.status == statusClientGone:
 		c.Outcome = llmlb.ClientGone
@@ -71,6 +72,12 @@ func (x *exchange) outcome(returned bool, err error) llmlb.Outcome {
 		return llmlb.EngineError
 	}
 	return llmlb.Served
+}
+
+// offered reports whether the request asked for what could be had: one with a
+// mistake in it says nothing of how well others are served.
+func (x *exchange) offered() bool {
+	return x.grants && !x.unfit && (x.call.Outcome != llmlb.Served || x.status() < http.StatusBadRequest)
 }
 
 // publish tells placeholders what is known of the Call. The transport sets those

@@ -96,6 +96,7 @@ func TestDirectiveOfSharingMistakes(t *testing.T) {
 		{"tenant {}", `tenant: "{}" has no placeholder`},
 		{`tenant "{http.request.header.x-fair id}"`, `tenant: "{http.request.header.x-fair id}" has a placeholder that is never known`},
 		{"tenant {http.request.header.x:y}", "has a placeholder that is never known"},
+		{"tenant {http.request.header.}", "has a placeholder that is never known"},
 		{"tenant_limit concurrent", "wrong argument count"},
 		{"tenant_limit concurrent 4 alice bob", "wrong argument count"},
 		{"tenant_limit requests 4", "tenant_limit: unknown limit 'requests'; have concurrent, tokens_per_minute, weight"},

@@ -57,6 +57,9 @@ func (x *exchange) release() {
 	prompt, output := x.used()
 	if c.Pool != nil {
 		c.Pool.CountRequest(c.Class, c.Outcome, c.Refusal, x.handler.label(c.Tenant), prompt, output)
+		if x.offered() {
+			c.Pool.CountSLO(time.Now(), c, output)
+		}
 	}
 	if x.turns == nil {
 		return

@@ -33,6 +33,7 @@ type exchange struct {
 	answer  []byte        // what we have to say ourselves: lists of models
 	pause   time.Duration // the last lull
 	knocked bool          // nobody could be reached once
+	unfit   bool          // refused for a mistake of its own
 	settled bool
 }
 
@@ -51,6 +52,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 		x.publish()
 		x.release()
 		x.log(true)
+		x.trace()
 		return h.refuse(w, r, f, unread)
 	}
 	if x.answer != nil {
@@ -59,6 +61,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 		x.publish()
 		x.release()
 		x.log(true)
+		x.trace()
 		return nil
 	}
 	x.begin()
@@ -204,4 +207,5 @@ func (x *exchange) end(returned bool) {
 		x.beat.end(returned)
 	}
 	x.log(returned)
+	x.trace()
 }

@@ -162,6 +162,7 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	if err := h.provisionClasses(ctx); err != nil {
 		return err
 	}
+	h.warnUntrusting(ctx)
 	if !h.handle.Agree(h.shared()) {
 		return fmt.Errorf("pool %q has one queue, and the blocks that use it describe it differently: give them the same 'queue', and the same classes in the same order; which requests belong to a class may differ", h.handle.Name())
 	}

@@ -70,7 +70,7 @@ func checkTenantText(text string) error {
 	if !opens || !closes || name == "" {
 		return fmt.Errorf("tenant: %q has no placeholder, such as {http.auth.user.id}: all requests would be one tenant's", text)
 	}
-	if !printable(text) || strings.ContainsAny(name, " :") {
+	if !printable(text) || strings.ContainsAny(name, " :") || strings.HasSuffix(name, ".") {
 		return fmt.Errorf("tenant: %q has a placeholder that is never known", text)
 	}
 	return nil
