@@ -29,7 +29,7 @@ var (
 	descCalls        = desc("calls_in_flight", "This gateway's open calls at the endpoint.")
 	descScrapeAge    = desc("scrape_age_seconds", "Age of the endpoint's last load numbers. Absent when there never were any.")
 	descScrapes      = desc("scrapes_total", "Scrapes of the endpoint.")
-	descScrapeErrors = desc("scrape_errors_total", "Scrapes of the endpoint that told no load, or a value that cannot be.")
+	descScrapeErrors = desc("scrape_errors_total", "Scrapes of the endpoint that told no load, or a value that cannot be, by why.", "reason")
 	descState        = desc("endpoint_state", "1 for the state the endpoint is in, 0 for the others.", "state")
 	descCircuit      = desc("circuit_state", "1 for the state the endpoint's circuit is in, 0 for the others.", "state")
 	descOpenings     = desc("circuit_openings_total", "How often the endpoint's circuit has opened.")
@@ -72,11 +72,13 @@ func (collector) Describe(ch chan<- *prometheus.Desc) {
 		ch <- d
 	}
 	describeQueue(ch)
+	describeHealth(ch)
 }
 
 // Collect implements prometheus.Collector.
 func (collector) Collect(ch chan<- prometheus.Metric) {
 	now := time.Now()
+	ch <- prometheus.MustNewConstMetric(descDropped, prometheus.CounterValue, float64(eventsDropped.Load()))
 	llmlb.Pools(func(p *llmlb.Pool) {
 		learned := make(map[string]*llmlb.EndpointStatus)
 		st := p.Status(now)
@@ -86,8 +88,11 @@ func (collector) Collect(ch chan<- prometheus.Metric) {
 		ch <- prometheus.MustNewConstMetric(descRetries, prometheus.CounterValue, float64(p.Retries()), p.Name())
 		ch <- prometheus.MustNewConstMetric(descRefused, prometheus.CounterValue, float64(p.RetriesRefused()), p.Name())
 		collectQueue(ch, p, &st.Queue)
+		current := p.Current()
+		collectPoolHealth(ch, p, current, now)
 		for e, name := range labelled(p) {
 			collectCounters(ch, e, p.Name(), name)
+			collectHealth(ch, e, current, now, p.Name(), name)
 			collectGauges(ch, e, now, p.Name(), name)
 			if row := learned[e.Address()]; row != nil { // else it came a moment ago
 				collectLearned(ch, row, p.Name(), name)
@@ -138,9 +143,8 @@ func collectCounters(ch chan<- prometheus.Metric, e *llmlb.Endpoint, labels ...s
 	for _, o := range llmlb.Outcomes() {
 		counter(descAttempts, e.Ended(o), o.String())
 	}
-	tried, failed := e.Scrapes()
+	tried, _ := e.Scrapes()
 	counter(descScrapes, tried)
-	counter(descScrapeErrors, failed)
 	counter(descOpenings, e.CircuitOpenings())
 	counter(descCancelled, e.CancelledTokens())
 	histogram := func(d *prometheus.Desc, h *llmlb.Histogram) {
@@ -216,4 +220,9 @@ func collectLearned(ch chan<- prometheus.Metric, row *llmlb.EndpointStatus, labe
 	gauge(descFloor, row.FloorMillis, second)
 	gauge(descPredicted, &row.PredictedMillis, second)
 	gauge(descErrorRate, &row.ErrorRate, 1)
+	overdue := 0.0
+	if row.Drain != nil && row.Drain.Overdue && row.State == llmlb.Draining.String() {
+		overdue = 1
+	}
+	gauge(descOverdue, &overdue, 1)
 }

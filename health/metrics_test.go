@@ -73,6 +73,7 @@ func TestMetrics(t *testing.T) {
 		signals.Engine, signals.Running, signals.Waiting, signals.KVUsage = "vllm", 3, 1, 0.5
 		e.ObserveSignals(signals)
 		e.ObserveScrapeError(time.Now(), "404")
+		e.CountScrapeFailure(reason("404").kind())
 		e.CountDecision(llmlb.ReasonWarm)
 		cut := llmlb.NewCall(p, h.Settings(), time.Now())
 		cut.InputTokens = 1
@@ -101,19 +102,20 @@ func TestMetrics(t *testing.T) {
 			}
 		}
 		counters := map[string]float64{
-			`caddy_llmlb_decisions_total{endpoint="a",reason="warm"}`:      1,
-			`caddy_llmlb_decisions_total{endpoint="a",reason="cold"}`:      0,
-			`caddy_llmlb_attempts_total{endpoint="a",outcome="truncated"}`: 1,
-			`caddy_llmlb_attempts_total{endpoint="b",outcome="truncated"}`: 0,
-			`caddy_llmlb_ttft_seconds_count{endpoint="a"}`:                 1,
-			`caddy_llmlb_ttft_seconds_sum{endpoint="a"}`:                   0.3,
-			`caddy_llmlb_scrapes_total{endpoint="a"}`:                      2,
-			`caddy_llmlb_scrape_errors_total{endpoint="a"}`:                1,
-			`caddy_llmlb_tokens_in_flight{endpoint="a",phase="prefill"}`:   700,
-			`caddy_llmlb_tokens_in_flight{endpoint="a",phase="output"}`:    128,
-			`caddy_llmlb_calls_in_flight{endpoint="a"}`:                    1,
-			`caddy_llmlb_endpoint_state{endpoint="a",state="up"}`:          1,
-			`caddy_llmlb_endpoint_state{endpoint="a",state="down"}`:        0,
+			`caddy_llmlb_decisions_total{endpoint="a",reason="warm"}`:        1,
+			`caddy_llmlb_decisions_total{endpoint="a",reason="cold"}`:        0,
+			`caddy_llmlb_attempts_total{endpoint="a",outcome="truncated"}`:   1,
+			`caddy_llmlb_attempts_total{endpoint="b",outcome="truncated"}`:   0,
+			`caddy_llmlb_ttft_seconds_count{endpoint="a"}`:                   1,
+			`caddy_llmlb_ttft_seconds_sum{endpoint="a"}`:                     0.3,
+			`caddy_llmlb_scrapes_total{endpoint="a"}`:                        2,
+			`caddy_llmlb_scrape_errors_total{endpoint="a",reason="status"}`:  1,
+			`caddy_llmlb_scrape_errors_total{endpoint="a",reason="timeout"}`: 0,
+			`caddy_llmlb_tokens_in_flight{endpoint="a",phase="prefill"}`:     700,
+			`caddy_llmlb_tokens_in_flight{endpoint="a",phase="output"}`:      128,
+			`caddy_llmlb_calls_in_flight{endpoint="a"}`:                      1,
+			`caddy_llmlb_endpoint_state{endpoint="a",state="up"}`:            1,
+			`caddy_llmlb_endpoint_state{endpoint="a",state="down"}`:          0,
 		}
 		load := map[string]float64{
 			`caddy_llmlb_scrape_age_seconds{endpoint="a"}`: 2,
