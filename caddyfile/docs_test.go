@@ -4,6 +4,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	_ "github.com/caddy-llmlb/caddy-llmlb/status" // whose directive is written of too
 )
 
 // The shorthand stands for exactly what the reference says it stands for, so
@@ -40,7 +42,7 @@ func TestWholeConfigurationsInTheDocumentationValidate(t *testing.T) {
 	for _, name := range []string{"KEY_ALICE", "KEY_BOB", "LLM_API_KEY"} {
 		t.Setenv(name, "k")
 	}
-	for _, file := range []string{"../README.md", "../docs/caddyfile.md", "../docs/admission.md", "../docs/monitoring.md", "../docs/failover.md"} {
+	for _, file := range []string{"../README.md", "../docs/caddyfile.md", "../docs/admission.md", "../docs/monitoring.md", "../docs/failover.md", "../docs/health.md", "../docs/status.md"} {
 		found := 0
 		for i, block := range strings.Split(read(t, file), "\n```") {
 			if i%2 == 0 {

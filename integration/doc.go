@@ -17,4 +17,10 @@
 //     at every run; LLAMA_MODEL names another GGUF file to use instead, of a model
 //     that takes 8,192 tokens of context. `.ci/full llama` builds the server with
 //     build-llama.sh, once per version and user, and runs them.
+//   - PROMETHEUS, a folder with prometheus and promtool in it, runs the monitoring
+//     example against those. `.ci/full prometheus` unpacks Debian's package with
+//     prometheus.sh, once per version and user.
+//   - CHROMIUM, the path of a Chromium, opens the status page in it. `.ci/full
+//     browser` finds or installs one with chromium.sh. With LLMLB_SHOTS the pictures
+//     of docs/status.md are taken.
 package integration

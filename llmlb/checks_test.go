@@ -315,3 +315,20 @@ func TestDegradedIsNotForEver(t *testing.T) {
 		t.Errorf("it is %s for ever", s)
 	}
 }
+
+// A server whose KV memory is full is overloaded since it became so, not since the
+// last page that said it again.
+func TestOverloadedSince(t *testing.T) {
+	p, list, _ := checked(t, Checks{}, "a:1")
+	p.current().KVLimit = 0.95
+	for sec := 1.0; sec < 5; sec++ {
+		s := page(sec, 1, 0)
+		s.KVUsage = 0.97
+		list[0].ObserveSignals(s)
+		p.Notice(at(sec + 0.5))
+	}
+	row := p.Status(at(5)).Endpoints[0]
+	if row.State != "overloaded" || !row.Since.Equal(at(1.5)) {
+		t.Errorf("%s since %v", row.State, row.Since.Sub(t0))
+	}
+}

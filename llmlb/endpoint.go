@@ -49,6 +49,7 @@ type Endpoint struct {
 	drain      drain
 	warmFrom   time.Time // when it came, or came back, to a pool at work
 	told       State     // the last that was told of
+	toldAt     time.Time // and when
 	joined     time.Time // when it was put to use, zero for not yet
 	servedAt   time.Time // when an attempt that counts was last served, and failed
 	failedAt   time.Time

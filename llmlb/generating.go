@@ -58,6 +58,7 @@ func (g *generating) observe(now time.Time, r *CheckResult, want *Canary) {
 		case -g.streak >= max(1, want.Fails):
 			g.failed, g.reason, g.since = true, r.Reason, now
 		}
+	case CheckLoading: // readiness tells of that
 	case CheckUnsuitable:
 		// It answers, and cannot be tried so: nothing speaks against it any more.
 		if g.streak = 0; g.failed {

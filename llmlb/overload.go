@@ -110,5 +110,9 @@ func (e *Endpoint) overloadState(now time.Time, s *Settings) (reason string, sin
 	if load.KVUsage < s.KVLimit {
 		return "", time.Time{}, false
 	}
-	return fmt.Sprintf("KV memory %.0f%% full, kv_limit is %.0f%%", 100*load.KVUsage, 100*s.KVLimit), e.ledger.signals.At, true
+	since = e.ledger.signals.At
+	if e.told == Overload {
+		since = e.toldAt // it has been so for longer than the last page tells
+	}
+	return fmt.Sprintf("KV memory %.0f%% full, kv_limit is %.0f%%", 100*load.KVUsage, 100*s.KVLimit), since, true
 }

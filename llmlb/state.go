@@ -119,7 +119,7 @@ func (e *Endpoint) change(now time.Time, f func()) {
 	told := e.told
 	tell := to != told && !(told.usable() && to.usable() && (told == Overload || to == Overload))
 	if tell {
-		e.told = to
+		e.told, e.toldAt = to, now
 	}
 	e.pool.mu.Unlock()
 	if tell {
@@ -154,7 +154,7 @@ func (p *Pool) Notice(now time.Time) {
 		}
 		e.enter(e.told, to, now)
 		list = append(list, Change{Endpoint: e, From: e.told, To: to, Reason: reason, At: now})
-		e.told = to
+		e.told, e.toldAt = to, now
 	}
 	p.mu.Unlock()
 	for _, c := range list {
