@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -18,19 +17,6 @@ import (
 	"github.com/caddy-llmlb/caddy-llmlb/admission"
 	"github.com/caddy-llmlb/caddy-llmlb/selection"
 	"github.com/caddy-llmlb/caddy-llmlb/transport"
-)
-
-const (
-	// defaultRetries is how many other servers a request may be tried on.
-	defaultRetries = 2
-
-	// maxRetries is more than anybody can mean.
-	maxRetries = 100
-
-	// minWriteTimeout and maxWriteTimeout bound how long a client may leave a
-	// write waiting: less would cut off those on a bad line.
-	minWriteTimeout = 100 * time.Millisecond
-	maxWriteTimeout = 24 * time.Hour
 )
 
 // proxy is one llm_proxy directive as it is read.
@@ -88,6 +74,26 @@ type proxy struct {
 //			max_tokens     <n>
 //			drain
 //		}
+//		readiness       off
+//		readiness       [<path>|:<port><path>|<url with {host}>] {
+//			interval <duration>
+//			timeout  <duration>
+//			fails    <n>
+//			passes   <n>
+//		}
+//		canary          off
+//		canary          <interval> {
+//			prompt     <text>
+//			expect     <text>
+//			model      <name>
+//			max_tokens <n>
+//			timeout    <duration>
+//			fails      <n>
+//		}
+//		initial         usable|must_pass
+//		warm_up         <duration>|off
+//		all_down        serve|refuse
+//		slo             ttft <duration> tpot <duration>
 //
 //		# options of llm_admission
 //		paths        + <patterns...> | all
@@ -321,40 +327,6 @@ func (p *proxy) readTransport(d *caddyfile.Dispenser) error {
 		look.NextSegment()
 	}
 	return p.transport.UnmarshalCaddyfile(caddyfile.NewDispenser(block))
-}
-
-func (p *proxy) readRetries(d *caddyfile.Dispenser) error {
-	if err := p.once(d); err != nil {
-		return err
-	}
-	var text string
-	if !d.AllArgs(&text) {
-		return named("retries", d.ArgErr())
-	}
-	n, err := strconv.Atoi(text)
-	if err != nil || n < 0 || n > maxRetries {
-		return d.Errf("parsing retries '%s': want a whole number from 0 to %d", text, maxRetries)
-	}
-	p.retries = n
-	return nil
-}
-
-// readWriteTimeout reads how long a client may leave a write waiting. Caddy's
-// servers allow a minute where nothing else is said.
-func (p *proxy) readWriteTimeout(d *caddyfile.Dispenser) error {
-	if err := p.once(d); err != nil {
-		return err
-	}
-	var text string
-	if !d.AllArgs(&text) {
-		return named("write_timeout", d.ArgErr())
-	}
-	n, err := caddy.ParseDuration(text)
-	if err != nil || n < minWriteTimeout || n > maxWriteTimeout {
-		return d.Errf("parsing write_timeout '%s': want a duration from %v to %v", text, minWriteTimeout, maxWriteTimeout)
-	}
-	p.writeTimeout = n
-	return nil
 }
 
 // authorizationUp stands in given for a header_up line about Authorization.

@@ -95,6 +95,24 @@ func TestBadValuesNameTheOption(t *testing.T) {
 			"{\n open_for 1ms\n}", "{\n open_for 2h\n}", "{\n failures 3\n failures 4\n}", "off {\n failures 3\n}",
 			"{\n failures off\n rate off\n open_for 5s\n}",
 		},
+		"readiness": {
+			``, `""`, `health`, `:x/health`, `:70000/health`, `/a /b`, `:9400`, `ftp://{host}/health`, `http://{host/health`, "off {\n interval 1s\n}", "{\n}",
+			"{\n interval 0s\n}", "{\n interval 1ms\n}", "{\n interval 2h\n}", "{\n timeout soon\n}", "{\n timeout 11m\n}",
+			"{\n fails 0\n}", "/health {\n passes -1\n}", "{\n passes 101\n}", "{\n fails 2\n fails 3\n}", "{\n rise 2\n}", "{\n interval\n}",
+		},
+		"canary": {
+			``, `on`, `0s`, `-1s`, `2h`, `10`, `10s 20s`, "{\n fails 2\n}", "off {\n fails 2\n}", "10s {\n max_tokens 0\n}",
+			"10s {\n max_tokens 17\n}", "10s {\n fails 0\n}", "10s {\n timeout 0\n}", "10s {\n timeout 11m\n}", "10s {\n prompt\n}",
+			"10s {\n prompt \"\"\n}", "10s {\n prompt say hi\n}", "10s {\n prompt " + strings.Repeat("x", 5000) + "\n}",
+			"10s {\n expect " + strings.Repeat("x", 300) + "\n}", "10s {\n model a\n model b\n}", "10s {\n temperature 0\n}",
+		},
+		"initial":  {``, `down`, `usable must_pass`, `""`, "must_pass\nreadiness off"},
+		"warm_up":  {``, `0s`, `-1s`, `soon`, `30`, `2h`, `1s 2s`},
+		"all_down": {``, `drop`, `serve refuse`, `""`, "refuse\nreadiness off\ncanary off"},
+		"slo": {
+			``, `1s`, `ttft`, `ttft soon`, `ttft 0s`, `ttft -1s`, `ttft 2h`, `itl 50ms`, `ttft 1s tpot`, `ttft 1s ttft 2s`, `tpot 50`,
+			`ttft 1s tpot 50ms more`,
+		},
 	} {
 		for _, value := range lines {
 			t.Run(option+" "+value, func(t *testing.T) {
@@ -122,6 +140,7 @@ func TestOptionsGivenTwice(t *testing.T) {
 		"usage": "inject", "heartbeat": "15s", "queue": "{\n\t\t\tmax_wait 1s\n\t\t}", "deadline_header": "X-Deadline",
 		"tenant": "{http.auth.user.id}", "client_limit": "concurrent 4", "first_token": "5s 60s",
 		"failover": "off", "stall_timeout": "60s", "error_event": "on",
+		"readiness": "/health", "canary": "30s", "initial": "usable", "warm_up": "off", "all_down": "serve", "slo": "ttft 1s",
 		"transport": "{\n\t\t\tdial_timeout 1s\n\t\t}",
 	} {
 		t.Run(option, func(t *testing.T) {
@@ -186,8 +205,7 @@ func TestRefusedOptions(t *testing.T) {
 // An option that this version does not have must not look as if it worked.
 func TestUnknownOptions(t *testing.T) {
 	for _, line := range []string{
-		"canary 10s", "warm_up 30s", "slo ttft 1s", "all_down serve", "readiness /health",
-		"initial usable", "dial_timeout 1s", "stategy work", "classes background", "tenants {http.auth.user.id}",
+		"dial_timeout 1s", "liveness /health", "warmup 30s", "stategy work", "classes background", "tenants {http.auth.user.id}",
 	} {
 		name, _, _ := strings.Cut(line, " ")
 		t.Run(name, func(t *testing.T) {
@@ -301,6 +319,8 @@ func TestContradictions(t *testing.T) {
 		{"no queue in which to wait", "queue off {\nmax_wait 1s\n}", "", []string{"queue", "off", "max_wait"}},
 		{"bodies that never fit", "queue {\nmax_bytes 8MiB\n}", "", []string{"max_bytes", "max_body"}},
 		{"an alias of an alias", "model b c\nmodel a b", "", []string{"model", "'a'", "'b'", "'c'"}},
+		{"nothing to pass", "initial must_pass\nreadiness off", "", []string{"initial must_pass", "readiness off", "canary"}},
+		{"nothing that takes servers out", "all_down refuse\nreadiness off", "", []string{"all_down refuse", "readiness off", "canary"}},
 		{"h2c scheme with versions", "transport {\nversions 1.1\n}", "h2c://10.4.0.11:8000", []string{"h2c://", "versions 1.1"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -336,17 +356,21 @@ func TestGoodConfigurationsValidate(t *testing.T) {
 	t.Setenv("LLM_API_KEY", "k")
 	t.Setenv("LLM_ZONE", "b")
 	for name, input := range map[string]string{
-		"one line":   ":8080 {\nllm_proxy 10.4.0.11:8000 10.4.0.12:8000\n}\n",
-		"every sort": ":8080 {\nllm_proxy 10.4.0.11:8000 10.4.0.12:8000 {\npool chat\nengine vllm\nmetrics :9400/metrics\nscrape_interval 2s\nstale_after 10s\nupstream_auth bearer {env.LLM_API_KEY}\nstrategy prefix_spill\naffinity 0.7 256\nspill_waiting 4\nspill_ttft 750ms\nkv_limit 90%\naffinity_key k\nindex_bytes 64MiB\nendpoint 10.4.0.11:8000 {\nname gpu-a\nmax_concurrent 32\n}\npaths + /v1/embeddings\nmax_body 8MiB\nbody_timeout 10s\nallow_fields priority\nerrors pass\nheaders off\nretries 1\ntransport {\ndial_timeout 1s\n}\nheader_up X-A b\n}\n}\n",
-		"shared":     ":8080 {\nllm_proxy 10.4.0.11:8000 {\nqueue 64 {\nmax_wait 5s\nmax_bytes 1GiB\nmax_tokens 100000\n}\nclass interactive\nclass background {\nheader X-Class background\nshare 10%\nmax_wait 10m\ndeadline 1h\nsaturation 80%\n}\nclass nightly {\nexpression {http.auth.user.id} == \"night\" && path('/v1/*')\nsaturation off\n}\ndeadline_header X-Request-Timeout\ntenant {http.auth.user.id}\ntenant_limit concurrent 4\ntenant_limit weight 4 alice\nclient_limit concurrent 8\nmodel small org/small-7b\nmodel large org/large-70b\n}\n}\n",
-		"no queue":   ":8080 {\nllm_proxy 10.4.0.11:8000 {\nqueue off\n}\n}\n",
-		"weighted":   ":8080 {\nllm_proxy 10.4.0.11:8000 10.4.0.12:8000 {\nstrategy weighted\nscorer queue 2\nscorer kv_memory 2\nscorer prefix 3\nscorer token_budget\nscorer errors\nscorer latency\nscorer session 0.5\nlocal_zone {env.LLM_ZONE}\norca on\nendpoint 10.4.0.11:8000 {\nweight 2\nzone a\nmax_tokens 100000\n}\nendpoint 10.4.0.12:8000 {\nzone b\n}\n}\n}\n",
-		"delegated":  ":8080 {\nllm_proxy 10.4.0.11:8000 10.4.0.12:8000 {\nstrategy cookie llm secret {\nfallback least_conn\n}\npool chat\n}\n}\n",
-		"https":      ":8080 {\nllm_proxy https://llm.example.com\n}\n",
-		"h2c":        ":8080 {\nllm_proxy h2c://10.4.0.11:8000\n}\n",
-		"dynamic":    ":8080 {\nllm_proxy {\ndynamic a llm.internal 8000\n}\n}\n",
-		"two pools":  ":8080 {\nllm_proxy /a/* 10.4.0.11:8000 {\npool a\n}\nllm_proxy /b/* 10.4.0.12:8000 {\npool b\n}\n}\n",
-		"same twice": ":8080 {\nllm_proxy /a/* 10.4.0.11:8000\nllm_proxy /b/* 10.4.0.11:8000\n}\n",
+		"one line":           ":8080 {\nllm_proxy 10.4.0.11:8000 10.4.0.12:8000\n}\n",
+		"every sort":         ":8080 {\nllm_proxy 10.4.0.11:8000 10.4.0.12:8000 {\npool chat\nengine vllm\nmetrics :9400/metrics\nscrape_interval 2s\nstale_after 10s\nupstream_auth bearer {env.LLM_API_KEY}\nstrategy prefix_spill\naffinity 0.7 256\nspill_waiting 4\nspill_ttft 750ms\nkv_limit 90%\naffinity_key k\nindex_bytes 64MiB\nendpoint 10.4.0.11:8000 {\nname gpu-a\nmax_concurrent 32\n}\npaths + /v1/embeddings\nmax_body 8MiB\nbody_timeout 10s\nallow_fields priority\nerrors pass\nheaders off\nretries 1\ntransport {\ndial_timeout 1s\n}\nheader_up X-A b\n}\n}\n",
+		"shared":             ":8080 {\nllm_proxy 10.4.0.11:8000 {\nqueue 64 {\nmax_wait 5s\nmax_bytes 1GiB\nmax_tokens 100000\n}\nclass interactive\nclass background {\nheader X-Class background\nshare 10%\nmax_wait 10m\ndeadline 1h\nsaturation 80%\n}\nclass nightly {\nexpression {http.auth.user.id} == \"night\" && path('/v1/*')\nsaturation off\n}\ndeadline_header X-Request-Timeout\ntenant {http.auth.user.id}\ntenant_limit concurrent 4\ntenant_limit weight 4 alice\nclient_limit concurrent 8\nmodel small org/small-7b\nmodel large org/large-70b\n}\n}\n",
+		"no queue":           ":8080 {\nllm_proxy 10.4.0.11:8000 {\nqueue off\n}\n}\n",
+		"weighted":           ":8080 {\nllm_proxy 10.4.0.11:8000 10.4.0.12:8000 {\nstrategy weighted\nscorer queue 2\nscorer kv_memory 2\nscorer prefix 3\nscorer token_budget\nscorer errors\nscorer latency\nscorer session 0.5\nlocal_zone {env.LLM_ZONE}\norca on\nendpoint 10.4.0.11:8000 {\nweight 2\nzone a\nmax_tokens 100000\n}\nendpoint 10.4.0.12:8000 {\nzone b\n}\n}\n}\n",
+		"delegated":          ":8080 {\nllm_proxy 10.4.0.11:8000 10.4.0.12:8000 {\nstrategy cookie llm secret {\nfallback least_conn\n}\npool chat\n}\n}\n",
+		"checked":            ":8080 {\nllm_proxy 10.4.0.11:8000 {\nreadiness :9400/ready {\ninterval 1s\ntimeout 20s\nfails 1\npasses 1\n}\ncanary 15s {\nprompt \"What is 2 + 2?\"\nexpect 4\nmodel org/small-7b\nmax_tokens 4\ntimeout 30s\nfails 2\n}\ninitial must_pass\nwarm_up 1m\nall_down refuse\nslo ttft 2s tpot 50ms\n}\n}\n",
+		"unchecked":          ":8080 {\nllm_proxy 10.4.0.11:8000 {\nreadiness off\ncanary off\nwarm_up off\n}\n}\n",
+		"canary alone":       ":8080 {\nllm_proxy 10.4.0.11:8000 {\nreadiness off\ncanary 15s\ninitial must_pass\nall_down refuse\n}\n}\n",
+		"Caddy's own checks": ":8080 {\nllm_proxy 10.4.0.11:8000 {\nhealth_uri /health\nhealth_interval 10s\nreadiness /health\n}\n}\n",
+		"https":              ":8080 {\nllm_proxy https://llm.example.com\n}\n",
+		"h2c":                ":8080 {\nllm_proxy h2c://10.4.0.11:8000\n}\n",
+		"dynamic":            ":8080 {\nllm_proxy {\ndynamic a llm.internal 8000\n}\n}\n",
+		"two pools":          ":8080 {\nllm_proxy /a/* 10.4.0.11:8000 {\npool a\n}\nllm_proxy /b/* 10.4.0.12:8000 {\npool b\n}\n}\n",
+		"same twice":         ":8080 {\nllm_proxy /a/* 10.4.0.11:8000\nllm_proxy /b/* 10.4.0.11:8000\n}\n",
 	} {
 		t.Run(name, func(t *testing.T) {
 			if err := validate(t, input); err != nil {

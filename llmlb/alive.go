@@ -39,9 +39,10 @@ func (a *alive) observe(now time.Time, r *CheckResult, want *Readiness) {
 	case CheckFailed:
 		a.fail(now, r.Reason, want)
 	default:
-		if *a != (alive{since: a.since}) {
-			*a = alive{since: now}
+		if a.passed || a.failing || a.loading || a.returning {
+			a.since = now
 		}
+		*a = alive{since: a.since, reason: r.Reason}
 	}
 }
 
@@ -94,6 +95,9 @@ func (e *Endpoint) Starting(s *Settings) (reason string, since time.Time, _ bool
 	case s.Checks.MustPass && !a.passed && !e.generating.passed:
 		if since = a.since; since.Before(e.joined) {
 			since = e.joined
+		}
+		if a.reason != "" && !a.failing {
+			return "has not passed a check yet; readiness cannot be asked: " + a.reason, since, true
 		}
 		return "has not passed a check yet", since, true
 	}

@@ -153,6 +153,10 @@ func TestMustPass(t *testing.T) {
 	if !slices.Equal(*news, []string{"starting > up"}) {
 		t.Errorf("told %q", *news)
 	}
+	walk(list[1], 1, "u")
+	if row := p.Status(at(2)).Endpoints[1]; row.Reason != "has not passed a check yet; readiness cannot be asked: check said u" {
+		t.Errorf("reason %q", row.Reason)
+	}
 	list[1].ObserveCanary(at(2), CheckResult{Verdict: CheckPassed}, Canary{Fails: 3})
 	if s := stateAt(list[1], 2); s != Up {
 		t.Errorf("it is %s after its canary has passed", s)

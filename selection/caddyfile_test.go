@@ -61,6 +61,26 @@ func TestCaddyfileOptions(t *testing.T) {
 		{"affinity_key two-gateways", `{"affinity_key":"two-gateways"}`},
 		{"index_bytes 16MiB", `{"index_bytes":16777216}`},
 		{"max_body 8MiB", `{"max_body":8388608}`},
+		{"readiness off", `{"readiness":{"off":true}}`},
+		{"readiness /ready", `{"readiness":{"path":"/ready"}}`},
+		{"readiness http://{http.request.host}:9000/ready", `{"readiness":{"path":"http://{host}:9000/ready"}}`},
+		{
+			"readiness :9000/ready {\ninterval 1s\ntimeout 2s\nfails 4\npasses 5\n}\npool after",
+			`{"pool":"after","readiness":{"path":":9000/ready","interval":1000000000,"timeout":2000000000,"fails":4,"passes":5}}`,
+		},
+		{"readiness {\ninterval 1s\n}\npool after", `{"pool":"after","readiness":{"interval":1000000000}}`},
+		{"canary off", `{}`},
+		{"canary 30s", `{"canary":{"interval":30000000000}}`},
+		{
+			"canary 1m {\nprompt \"Say 4\"\nexpect 4\nmodel m\nmax_tokens 2\ntimeout 5s\nfails 2\n}\npool after",
+			`{"pool":"after","canary":{"interval":60000000000,"prompt":"Say 4","expect":"4","model":"m","max_tokens":2,"timeout":5000000000,"fails":2}}`,
+		},
+		{"initial must_pass", `{"initial":"must_pass"}`},
+		{"warm_up 1m", `{"warm_up":60000000000}`},
+		{"warm_up off", `{"warm_up":0}`},
+		{"all_down refuse", `{"all_down":"refuse"}`},
+		{"slo ttft 2s tpot 50ms", `{"slo":{"ttft":2000000000,"tpot":50000000}}`},
+		{"slo tpot 50ms", `{"slo":{"tpot":50000000}}`},
 		{
 			"endpoint 10.4.0.11:8000 {\nname gpu-a\nweight 2.5\nzone eu\nmax_concurrent 32\nmax_tokens 200000\n}\nendpoint 10.4.0.12:8000 {\ndrain\n}\npool after",
 			`{"pool":"after","endpoints":[{"upstream":"10.4.0.11:8000","name":"gpu-a","weight":2.5,"zone":"eu","max_concurrent":32,"max_tokens":200000},{"upstream":"10.4.0.12:8000","drain":true}]}`,
@@ -342,6 +362,7 @@ func TestBlocksThatShareAPool(t *testing.T) {
 		{`"strategy":"weighted","scorers":[{"scorer":{"name":"test_arguments","words":["a"]}}]`, `"strategy":"weighted","scorers":[{"scorer":{"name":"test_arguments","words":["b"]}}]`},
 		{`"selection_policy":{"policy":"first"}`, `"selection_policy":{"policy":"random"}`},
 		{`"orca":true`, `"orca":false`},
+		{`"readiness":{"path":"/ready"}`, `"warm_up":0`},
 	} {
 		if err := config(pair[0], pair[1]); err == nil || !strings.Contains(err.Error(), "default") {
 			t.Errorf("%s and %s: got %v", pair[0], pair[1], err)
@@ -352,25 +373,6 @@ func TestBlocksThatShareAPool(t *testing.T) {
 	}
 	if err := config(`"pool":"a","strategy":"work"`, `"pool":"b","strategy":"prefix_spill"`); err != nil {
 		t.Errorf("blocks with a name each: %v", err)
-	}
-}
-
-func TestTheTokenOfUpstreamAuth(t *testing.T) {
-	t.Setenv("LLM_TEST_KEY", "k1\n")
-	for auth, want := range map[string]string{
-		"":                          "",
-		"bearer k2":                 "k2",
-		"Bearer k2":                 "k2",
-		"bearer {env.LLM_TEST_KEY}": "{env.LLM_TEST_KEY}", // resolved at each scrape
-	} {
-		if got, err := bearer(auth); got != want || err != nil {
-			t.Errorf("%q: got %q, %v", auth, got, err)
-		}
-	}
-	for _, auth := range []string{"bearer", "k2", "bearer {env.LLM_TEST_UNSET_KEY}", "bearer a b", "bearer {nonsense}"} {
-		if got, err := bearer(auth); err == nil {
-			t.Errorf("%q: accepted as %q", auth, got)
-		}
 	}
 }
 

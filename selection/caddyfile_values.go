@@ -1,6 +1,7 @@
 package selection
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -109,4 +110,25 @@ func readWeight(d *caddyfile.Dispenser, to *float64) error {
 	}
 	*to = w
 	return nil
+}
+
+// readBlock reads the block that may follow the option's line, each option in it
+// once, and tells how many there were.
+func readBlock(d *caddyfile.Dispenser, name string, read func(*caddyfile.Dispenser) error) (int, error) {
+	given := make(map[string]bool)
+	for nesting := d.Nesting(); d.NextBlock(nesting); {
+		option := d.Val()
+		if given[option] {
+			return 0, d.Errf("option '%s' of '%s' is given twice", option, name)
+		}
+		given[option] = true
+		switch err := read(d); {
+		case err == nil:
+		case strings.Contains(err.Error(), name):
+			return 0, err
+		default:
+			return 0, fmt.Errorf("option '%s': %w", name, err) // which tells the line
+		}
+	}
+	return len(given), nil
 }

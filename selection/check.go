@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -49,7 +51,7 @@ func (p *Policy) check() error {
 		return err
 	}
 	if p.Metrics != "" {
-		if err := checkMetrics(p.Metrics); err != nil {
+		if err := checkAddress("metrics", p.Metrics); err != nil {
 			return err
 		}
 	}
@@ -66,6 +68,9 @@ func (p *Policy) check() error {
 		return err
 	}
 	if err := p.Circuit.check(); err != nil {
+		return err
+	}
+	if err := p.checkChecks(); err != nil {
 		return err
 	}
 	return p.checkEndpoints()
@@ -177,20 +182,29 @@ func checkName(option, name string) error {
 	return nil
 }
 
-// checkMetrics refuses what has none of the three forms. The app, which reads
-// the address, judges the rest.
-func checkMetrics(s string) error {
+// checkAddress refuses what has none of the three forms, and ports and URLs that
+// nobody can connect to.
+func checkAddress(option, s string) error {
 	address := strings.ReplaceAll(s, "{host}", "host")
 	switch {
 	case strings.ContainsAny(address, " {}\r\n\t"):
 	case strings.HasPrefix(address, "/"):
 		return nil
 	case strings.HasPrefix(address, ":") && strings.Contains(address, "/"):
+		port, _, _ := strings.Cut(address[1:], "/")
+		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+			return fmt.Errorf("%s %q: %q is not a port", option, s, port)
+		}
 		return nil
 	case strings.HasPrefix(address, "http://"), strings.HasPrefix(address, "https://"):
-		return nil
+		switch u, err := url.Parse(address); {
+		case err == nil && u.User != nil: // not even the error may repeat them
+			return fmt.Errorf("%s: its URL must not hold credentials; use upstream_auth", option)
+		case err == nil && u.Hostname() != "":
+			return nil
+		}
 	}
-	return fmt.Errorf("metrics %q is no address; have /path, :port/path, or a URL with {host} for the upstream's host", s)
+	return fmt.Errorf("%s %q is no address; have /path, :port/path, or a URL with {host} for the upstream's host", option, s)
 }
 
 func (p *Policy) indexBytes() int64 { return cmp.Or(p.IndexBytes, DefaultIndexBytes) }

@@ -44,6 +44,8 @@ type seat struct {
 	available bool          // by Caddy's own checks
 
 	barred  barred
+	share   float64 // of its usual share of work: 1, less while it warms up or is degraded
+	over    bool    // it has as much as that share allows; see ration
 	room    bool    // it could use more work
 	ahead   float64 // prompt tokens of those who wait for it and will be served before this Call
 	blind   bool
@@ -70,7 +72,7 @@ type seat struct {
 
 	foreignWaiting, foreignRunning, foreignPrefill float64
 
-	rate  llmlb.Rate // with the operator's weight
+	rate  llmlb.Rate // with the operator's weight, at its whole share
 	fresh float64    // how much of the learned speed counts
 	delay float64    // seconds until the adapter or model is ready
 
@@ -92,12 +94,14 @@ type choice struct {
 	model    uint64 // hash of the Call's model
 	alone    bool   // no admission handler waits in front
 	hold     bool   // a seat with enough to do is waited for
+	rationed bool   // some seat's share is not whole
 
 	seats   []seat
 	kinds   []barred   // the different sets of bars among them
 	left    []*seat    // seats that passed the filter
 	usable  int        // how many those were
 	trial   bool       // they are one, which is to get a trial
+	over    []*seat    // those that have as much as their share allows
 	aside   []*seat    // scratch of the strategies
 	scored  llmlb.View // the seat that the scorers are asked about
 	said    []float64  // what the scorers said of all seats
@@ -124,8 +128,9 @@ func newChoice(c *llmlb.Call, ix *index, now time.Time) *choice {
 func (ch *choice) free() {
 	clear(ch.seats)
 	clear(ch.left[:cap(ch.left)])
+	clear(ch.over[:cap(ch.over)])
 	clear(ch.aside[:cap(ch.aside)])
-	*ch = choice{seats: ch.seats[:0], kinds: ch.kinds[:0], left: ch.left[:0], aside: ch.aside[:0], said: ch.said[:0], holders: ch.holders[:0]}
+	*ch = choice{seats: ch.seats[:0], kinds: ch.kinds[:0], left: ch.left[:0], over: ch.over[:0], aside: ch.aside[:0], said: ch.said[:0], holders: ch.holders[:0]}
 	choices.Put(ch)
 }
 
@@ -157,6 +162,9 @@ func (ch *choice) reserve() (*seat, Verdict) {
 	if v := ch.filter(); v != Granted {
 		return nil, v
 	}
+	if !ch.withinShare() && ch.hold && !ch.onlySlow() {
+		return nil, Busy
+	}
 	ch.trial = ch.giveTrial()
 	ch.impute()
 	ch.capBlind()
@@ -169,7 +177,12 @@ func (ch *choice) reserve() (*seat, Verdict) {
 			return picked, Busy
 		}
 		if !ch.onlyRoom() {
-			return nil, Busy
+			if !ch.onlySlow() {
+				return nil, Busy
+			}
+			ch.learned()
+			ch.score()
+			ch.findHome()
 		}
 		ch.behind = nil
 		picked, d = ch.pick()

@@ -93,18 +93,11 @@ func (p *Policy) readCircuit(d *caddyfile.Dispenser) error {
 		p.Circuit.Failures, p.Circuit.Rate = new(0), new(0.0)
 		return nil
 	}
-	given := make(map[string]bool)
-	for nesting := d.Nesting(); d.NextBlock(nesting); {
-		name := d.Val()
-		if given[name] {
-			return d.Errf("option '%s' of 'circuit' is given twice", name)
-		}
-		given[name] = true
-		if err := p.Circuit.option(d); err != nil {
-			return err
-		}
+	given, err := readBlock(d, "circuit", p.Circuit.option)
+	if err != nil {
+		return err
 	}
-	if len(given) == 0 {
+	if given == 0 {
 		return d.Errf("option 'circuit' needs off, or a block of %s", strings.Join(circuitOptions, ", "))
 	}
 	if err := p.Circuit.check(); err != nil {

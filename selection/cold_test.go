@@ -10,7 +10,7 @@ import (
 func (w *world) made(key uint64, seats ...seat) *choice {
 	ch := &choice{call: w.call(llmlb.Features{Key: key}), settings: w.settings, now: w.now, random: 1}
 	for i := range seats {
-		seats[i].endpoint = w.settings.Members[i].Endpoint
+		seats[i].endpoint, seats[i].share = w.settings.Members[i].Endpoint, 1
 		ch.left = append(ch.left, &seats[i])
 	}
 	ch.findHome()

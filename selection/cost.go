@@ -57,7 +57,7 @@ func (ch *choice) learned() {
 		speed, floor = llmlb.PriorSpeed, llmlb.PriorFloor
 	}
 	for _, s := range ch.left {
-		s.rate.Speed = s.weight() * (s.fresh*s.rate.Speed + (1-s.fresh)*speed)
+		s.rate.Speed = s.member.Share() * (s.fresh*s.rate.Speed + (1-s.fresh)*speed)
 		s.rate.Floor = s.fresh*s.rate.Floor + (1-s.fresh)*floor
 	}
 }
@@ -69,15 +69,21 @@ func (ch *choice) score() {
 		uncached := float64(ch.uncached(s))
 		s.delay = s.endpoint.LoadDelay(ch.model, ch.now)
 		s.ttft = s.rate.Predict(s.prefill, uncached, s.waiting) + s.delay
-		own := uncached / s.rate.Speed
+		ttft, pace := s.ttft, s.rate
+		if s.share < 1 { // compared as if it were slower; what is predicted is what it takes
+			pace.Speed *= s.share
+			ttft = pace.Predict(s.prefill, uncached, s.waiting) + s.delay
+		}
+		own := uncached / pace.Speed
 		burden := s.running * (stall*own + crowd*output)
-		s.wait = s.ttft - s.rate.Floor - own + burden
-		s.cost = s.ttft + work*own + burden
+		s.wait = ttft - pace.Floor - own + burden
+		s.cost = ttft + work*own + burden
 	}
 }
 
-// weight is how much faster than seen the operator says the endpoint counts.
-func (s *seat) weight() float64 { return s.member.Share() }
+// weight is how much faster than seen the endpoint counts: by what the operator
+// says, and less while it gets less than its share.
+func (s *seat) weight() float64 { return s.member.Share() * s.share }
 
 // least returns the cheapest seat. Among those within a few per cent of it the
 // longest match wins; for a cold Call then the fewest own cold calls; then the

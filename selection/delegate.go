@@ -106,6 +106,7 @@ func (ch *choice) delegate(selector reverseproxy.Selector, upstreams reverseprox
 	if v := ch.vacant(); v != Granted {
 		return nil, v
 	}
+	ch.withinShare()
 	usable := make(reverseproxy.UpstreamPool, len(ch.left))
 	for i, s := range ch.left {
 		usable[i] = upstreams[s.upstream]

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
 
@@ -83,6 +84,43 @@ func TestStrategiesThatCountConnections(t *testing.T) {
 				<-done
 			}
 		})
+	}
+}
+
+// A policy of Caddy's is offered a server that has just come back as long as that
+// one has less than its share.
+func TestPoliciesOfCaddyKeepToTheShare(t *testing.T) {
+	list := three(t)
+	hold := make(chan struct{})
+	for _, s := range list {
+		s.hold = hold
+	}
+	url := run(t, addressesOf(list...), "engine none\nstrategy round_robin", "")
+	last := list[2].Listener.Addr().String()
+	for _, e := range pool(t).Endpoints() {
+		if e.Address() == last {
+			e.Drain(time.Now(), llmlb.DrainOrder{})
+			if err := e.Resume(time.Now()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	done := make(chan struct{})
+	for i := range 12 {
+		go func() {
+			defer func() { done <- struct{}{} }()
+			if r, err := client.Post(url+"/v1/chat/completions", "application/json", strings.NewReader(chat(fmt.Sprint(i), 100))); err == nil {
+				r.Body.Close()
+			}
+		}()
+		eventually(t, "the request to arrive", func() bool { return list[0].count()+list[1].count()+list[2].count() == i+1 })
+	}
+	if n := list[2].count(); n != 1 {
+		t.Errorf("the server that has come back got %d of 12, want 1", n)
+	}
+	close(hold)
+	for range 12 {
+		<-done
 	}
 }
 

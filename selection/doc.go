@@ -17,18 +17,21 @@
 // arguments, so equal states give equal choices. It looks at every endpoint
 // once and allocates nothing that grows with their number.
 //
-// Filter: not draining, not down, not failed for this Call before, available by
-// Caddy's own checks, not overloaded, below max_concurrent, KV usage plus the
-// Call's new tokens below kv_limit, in this zone. If nothing is left, first the
-// KV limit is given up, then the zone. If then every endpoint that could take the
-// Call is down, one of them gets it all the same. Draining endpoints, Caddy's own
-// checks and limits are never given up: where a limit alone stands in the way the
-// verdict is [Full]. Where an endpoint has only said that it has too much to do
+// Filter: not draining, ready, not taken out by checks, not down, not failed for
+// this Call before, available by Caddy's own checks, not overloaded, below
+// max_concurrent, KV usage plus the Call's new tokens below kv_limit, in this zone.
+// If nothing is left, first the KV limit is given up, then the zone. If then checks
+// have taken out every endpoint that could take the Call, those of them get it whose
+// traffic does not fail, unless the operator wants it refused; and if every one is
+// down, one of those gets it all the same. Draining endpoints, those that are not
+// ready, Caddy's own checks and limits are never given up: where a limit alone
+// stands in the way the verdict is [Full]. Where an endpoint has only said that it has too much to do
 // it is [Overloaded], for the Call to wait; the policy alone, which cannot wait,
 // gives the Call to such an endpoint before it takes one that is down.
 //
 // An endpoint is down when it cannot be reached or its circuit is open. One whose
-// time for a trial has come gets one Call: see trial.go.
+// time for a trial has come gets one Call: see trial.go. One that has come, or come
+// back, to a pool at work gets less than the others for a while: see ration.go.
 //
 // Score and pick are the strategy's: see cost.go, work.go, prefix_spill.go,
 // weighted.go and cold.go. Where a policy of Caddy's own chooses, it is offered

@@ -1,6 +1,7 @@
 package selection
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -8,17 +9,24 @@ import (
 )
 
 // barred says why a seat is not to be taken, as a set.
-type barred uint8
+type barred uint16
 
 const (
-	barOut   barred = 1 << iota // draining, failed for this Call, or unavailable
-	barModel                    // does not serve the model, while another does
-	barLimit                    // at max_concurrent or max_tokens
-	barDown                     // unreachable and not due for a trial, or asleep
-	barKV                       // its KV cache would pass kv_limit
-	barZone                     // in another zone
-	barBusy                     // has said that it has too much to do
-	barSpent                    // said so to this very Call, which waits before it asks again
+	barOut      barred = 1 << iota // draining, retired, or unavailable
+	barFailed                      // has failed this Call
+	barStarting                    // not ready yet
+	barModel                       // does not serve the model, while another does
+	barLimit                       // at max_concurrent or max_tokens
+	barChecks                      // checks have taken it out
+	barDown                        // unreachable and not due for a trial, or asleep
+	barKV                          // its KV cache would pass kv_limit
+	barZone                        // in another zone
+	barBusy                        // has said that it has too much to do
+	barSpent                       // said so to this very Call, which waits before it asks again
+
+	// barNow is what passes by itself or as work ends: an endpoint that nothing
+	// else speaks against is well.
+	barNow = barLimit | barKV | barZone | barBusy | barSpent
 )
 
 // why says in words what stands against the seat, the most important first, and
@@ -26,15 +34,17 @@ const (
 func (ch *choice) why(s *seat) string {
 	switch b := s.barred; {
 	case b == 0:
-		return ""
+		return ch.shortened(s)
 	case b&barOut != 0 && s.endpoint.Draining():
 		return "draining"
-	case b&barOut != 0 && ch.call.Excluded(s.endpoint):
+	case b&barFailed != 0:
 		return "failed this request"
 	case b&barOut != 0 && ch.call.Pool.Retired(s.endpoint, ch.settings):
 		return "no longer configured"
-	case b&barOut != 0 && b&barDown == 0:
+	case b&barOut != 0 && b&(barDown|barChecks) == 0:
 		return "unavailable"
+	case b&barStarting != 0:
+		return "starting"
 	case b&barModel != 0:
 		return "other model"
 	case b&barDown != 0 && s.endpoint.Asleep(ch.now, ch.settings):
@@ -43,6 +53,8 @@ func (ch *choice) why(s *seat) string {
 		return "circuit " + s.endpoint.Circuit(ch.now).String()
 	case b&barDown != 0:
 		return "down"
+	case b&barChecks != 0:
+		return "failing its checks"
 	case b&(barBusy|barSpent) != 0:
 		return "overloaded"
 	case b&barLimit != 0 && s.member.MaxConcurrent > 0 && s.own >= s.member.MaxConcurrent:
@@ -62,6 +74,9 @@ func (ch *choice) survey() {
 		e := s.endpoint
 		load := e.Load(ch.now, ch.settings)
 		s.blind, s.failing, s.own = load.Blind, load.Failing(), load.Own
+		if s.share = e.Share(ch.now, ch.settings); s.share < 1 {
+			ch.rationed = true
+		}
 		var prefill int
 		prefill, s.output = e.Ledger().TokensInFlight()
 		s.flight, s.cold = prefill+s.output, e.ColdCalls()
@@ -95,11 +110,14 @@ func (ch *choice) survey() {
 // judge fills in why the seat is barred.
 func (ch *choice) judge(s *seat) {
 	spent := ch.call.Spent(s.endpoint)
-	if s.endpoint.Draining() || !s.available || !spent && ch.call.Excluded(s.endpoint) || ch.call.Pool.Retired(s.endpoint, ch.settings) {
+	if s.endpoint.Draining() || !s.available || ch.call.Pool.Retired(s.endpoint, ch.settings) {
 		s.barred |= barOut
 	}
-	if spent {
+	switch {
+	case spent:
 		s.barred |= barSpent
+	case ch.call.Excluded(s.endpoint):
+		s.barred |= barFailed
 	}
 	if ch.atLimit(s) {
 		s.barred |= barLimit
@@ -171,14 +189,20 @@ func (ch *choice) listed(model uint64) (listed bool) {
 }
 
 // relaxations are what is given up, in this order, when no seat is free of it:
-// first the KV limit, then the zone, and that an endpoint is down when all are.
-// Draining, what failed for this Call, and limits are never given up. Where
-// nobody waits, because there is no admission, neither can anybody wait until an
-// overloaded endpoint takes work again: it gets the Call before one that is down,
-// and answers for itself.
+// first the KV limit, then the zone, then that checks have taken an endpoint out
+// when they have taken out all, and that an endpoint is down when all are.
+// Draining, that it is not ready, what failed for this Call, and limits are never
+// given up. Where nobody waits, because there is no admission, neither can anybody
+// wait until an overloaded endpoint takes work again: it gets the Call before one
+// that is out or down, and answers for itself.
 var (
-	relaxations      = []barred{0, barKV, barKV | barZone, barKV | barZone | barDown}
-	aloneRelaxations = []barred{0, barKV, barKV | barZone, barKV | barZone | barBusy, barKV | barZone | barBusy | barDown}
+	relaxations = []barred{
+		0, barKV, barKV | barZone, barKV | barZone | barChecks, barKV | barZone | barChecks | barDown,
+	}
+	aloneRelaxations = []barred{
+		0, barKV, barKV | barZone, barKV | barZone | barBusy, barKV | barZone | barBusy | barChecks,
+		barKV | barZone | barBusy | barChecks | barDown,
+	}
 )
 
 // filter puts the seats that may be taken into left. An endpoint that is up but
@@ -187,11 +211,9 @@ var (
 // Of the two the pause is sure to end, so that it is told of when both are there.
 func (ch *choice) filter() Verdict {
 	ch.call.RetryAt = time.Time{}
-	var seen [1 << 8]bool
 	kinds := ch.kinds[:0]
 	for i := range ch.seats {
-		if b := ch.seats[i].barred; !seen[b] {
-			seen[b] = true
+		if b := ch.seats[i].barred; !slices.Contains(kinds, b) { // there are few
 			kinds = append(kinds, b)
 		}
 	}
@@ -200,7 +222,12 @@ func (ch *choice) filter() Verdict {
 	if ch.alone {
 		steps = aloneRelaxations
 	}
+	kept := ^barred(0)
+	if ch.someWell() {
+		kept = ^barChecks
+	}
 	for _, allow := range steps {
+		allow &= kept
 		found, full, busy := false, false, false
 		for _, b := range kinds {
 			switch left := b &^ allow; {
@@ -215,6 +242,7 @@ func (ch *choice) filter() Verdict {
 		switch {
 		case found:
 			ch.take(allow)
+			ch.ration()
 			return Granted
 		case allow&barZone == 0: // neither is a reason to stay within the zone
 		case busy && !ch.alone:
@@ -225,6 +253,18 @@ func (ch *choice) filter() Verdict {
 		}
 	}
 	return None
+}
+
+// someWell reports whether an endpoint is well that serves the Call's model: then
+// checks have not taken out all, and those that they have stay out, even if the
+// well one has failed this Call.
+func (ch *choice) someWell() bool {
+	for _, b := range ch.kinds {
+		if b&^(barNow|barFailed) == 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // retryAt is when the first of the seats that are only overloaded takes work

@@ -44,7 +44,7 @@ func (ch *choice) findHome() {
 		weight := s.weight()
 		alike = alike && weight == ch.left[0].weight()
 		mean += s.rate.Speed / float64(len(ch.left))
-		plain := s.rate.Speed / weight
+		plain := s.rate.Speed / s.member.Share()
 		slowest, fastest = min(slowest, plain), max(fastest, plain)
 		known = known && s.rate.Samples >= homeSamples
 	}
@@ -54,7 +54,7 @@ func (ch *choice) findHome() {
 		for _, s := range ch.left {
 			share := s.weight()
 			if known {
-				share = min(max(s.rate.Speed, mean/homeMost), mean*homeMost)
+				share = s.share * min(max(s.rate.Speed, mean/homeMost), mean*homeMost)
 			}
 			if w := drawn(rendezvous(key, s.endpoint), share); w > most {
 				home, most = s, w

@@ -113,6 +113,30 @@ type Policy struct {
 	// failures in a row, or 50 % of the latest 20, for 10 seconds at first.
 	Circuit *Circuit `json:"circuit,omitempty"`
 
+	// Readiness is how servers are asked whether they are ready. Default: at the
+	// engine's own path, every 5 seconds; 3 failures in a row take one out.
+	Readiness *Readiness `json:"readiness,omitempty"`
+
+	// Canary tries whether servers that nobody uses still generate. Default: off.
+	Canary *Canary `json:"canary,omitempty"`
+
+	// Initial is what a server that has never been checked is: "usable", or one
+	// that "must_pass" a check before it gets anything. Default: "usable".
+	Initial string `json:"initial,omitempty"`
+
+	// WarmUp is over how long a server that has come, or come back, to a pool at
+	// work gets its whole share: it begins with a tenth. 0 is off, up to 1h.
+	// Default: 30s.
+	WarmUp *caddy.Duration `json:"warm_up,omitempty"`
+
+	// AllDown is what becomes of requests when checks have taken out every server:
+	// "serve" sends them to those whose real traffic does not fail, "refuse" to
+	// none. Default: "serve".
+	AllDown string `json:"all_down,omitempty"`
+
+	// SLO is what requests are held against in metrics. Default: nothing.
+	SLO *SLO `json:"slo,omitempty"`
+
 	// Endpoints says more about single upstreams.
 	Endpoints []Endpoint `json:"endpoints,omitempty"`
 

@@ -31,13 +31,20 @@ var options = map[string]func(*Policy, *caddyfile.Dispenser) error{
 	"orca":            (*Policy).readORCA,
 	"circuit":         (*Policy).readCircuit,
 	"endpoint":        (*Policy).readEndpoint,
+	"readiness":       (*Policy).readReadiness,
+	"canary":          (*Policy).readCanary,
+	"initial":         func(p *Policy, d *caddyfile.Dispenser) error { return readChoice(d, &p.Initial, initials) },
+	"warm_up":         (*Policy).readWarmUp,
+	"all_down":        func(p *Policy, d *caddyfile.Dispenser) error { return readChoice(d, &p.AllDown, allDowns) },
+	"slo":             (*Policy).readSLO,
 }
 
 // OptionNames lists the Caddyfile options of the policy, for messages.
 func OptionNames() []string {
 	return []string{
 		"pool", "engine", "metrics", "scrape_interval", "stale_after", "upstream_auth", "strategy", "scorer", "affinity",
-		"spill_waiting", "spill_ttft", "kv_limit", "affinity_key", "index_bytes", "local_zone", "orca", "circuit", "endpoint", "max_body",
+		"spill_waiting", "spill_ttft", "kv_limit", "affinity_key", "index_bytes", "local_zone", "orca", "circuit", "endpoint",
+		"readiness", "canary", "initial", "warm_up", "all_down", "slo", "max_body",
 	}
 }
 
@@ -77,6 +84,26 @@ var repeatable = []string{"endpoint", "scorer"}
 //			max_tokens     <n>
 //			drain
 //		}
+//		readiness       off
+//		readiness       [</path | :port/path | url with {host}>] {
+//			interval <duration>
+//			timeout  <duration>
+//			fails    <n>
+//			passes   <n>
+//		}
+//		canary          off
+//		canary          <interval> {
+//			prompt     <text>
+//			expect     <text>
+//			model      <name>
+//			max_tokens <n>
+//			timeout    <duration>
+//			fails      <n>
+//		}
+//		initial         usable|must_pass
+//		warm_up         <duration>|off
+//		all_down        serve|refuse
+//		slo             ttft <duration> tpot <duration>
 //		max_body        <size>
 //	}
 func (p *Policy) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
@@ -119,12 +146,13 @@ func (p *Policy) readPool(d *caddyfile.Dispenser) error {
 	return readWord(d, &p.Pool, func(s string) error { return checkName("pool", s) })
 }
 
-// readMetrics takes back what Caddy makes of {host} wherever it stands in a
+// theirHost takes back what Caddy makes of {host} wherever it stands in a
 // Caddyfile: its own short form of a placeholder for the request's host.
+var theirHost = strings.NewReplacer("{http.request.host}", "{host}")
+
 func (p *Policy) readMetrics(d *caddyfile.Dispenser) error {
-	theirs := strings.NewReplacer("{http.request.host}", "{host}")
-	err := readWord(d, &p.Metrics, func(s string) error { return checkMetrics(theirs.Replace(s)) })
-	p.Metrics = theirs.Replace(p.Metrics)
+	err := readWord(d, &p.Metrics, func(s string) error { return checkAddress("metrics", theirHost.Replace(s)) })
+	p.Metrics = theirHost.Replace(p.Metrics)
 	return err
 }
 

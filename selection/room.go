@@ -89,7 +89,7 @@ func (ch *choice) waitsFor(picked *seat) bool {
 func (ch *choice) onlyRoom() bool {
 	kept := ch.left[:0]
 	for _, s := range ch.left {
-		if s.room {
+		if s.room && (!s.over || isSlow(s.endpoint, ch.now)) {
 			kept = append(kept, s)
 		}
 	}
@@ -98,7 +98,8 @@ func (ch *choice) onlyRoom() bool {
 }
 
 // Room reports whether the endpoint could use more work, and whether it may get
-// any at all, by the pool's current settings.
+// any at all, by the pool's current settings. That it has its share (see ration.go)
+// is not looked at: by whom that is measured depends on the Call.
 func Room(e *llmlb.Endpoint, now time.Time) (room, usable bool) {
 	p := e.Pool()
 	s := p.Current()
@@ -114,7 +115,7 @@ func Room(e *llmlb.Endpoint, now time.Time) (room, usable bool) {
 		return false, false
 	case e.Down(now):
 		return !e.Gone(now), false
-	case m != nil && m.Available != nil && !m.Available():
+	case !inUse(e, m, s, now):
 		return false, false
 	case busy:
 		return false, true
@@ -124,8 +125,47 @@ func Room(e *llmlb.Endpoint, now time.Time) (room, usable bool) {
 		return false, true
 	}
 	// Of one that the configuration no longer names only those may make use who
-	// began under an older one and have no other.
-	return roomIn(e, &load, now), m != nil || s.Dynamic
+	// began under an older one and have no other; and of one that checks have taken
+	// out those who have no other for their model.
+	usable = m != nil || s.Dynamic
+	if e.CheckedOut(s) {
+		usable = usable && !someWell(p, s, now)
+	}
+	return roomIn(e, &load, now), usable
+}
+
+// inUse reports whether anybody may get a place at the endpoint, if not now, by
+// the settings given. One that is down may get a trial, and is not in use. Under
+// the pool's lock.
+func inUse(e *llmlb.Endpoint, m *llmlb.Member, s *llmlb.Settings, now time.Time) bool {
+	if e.Draining() || e.Down(now) || e.Asleep(now, s) || m != nil && m.Available != nil && !m.Available() {
+		return false
+	}
+	if _, _, starting := e.Starting(s); starting {
+		return false
+	}
+	return !e.CheckedOut(s) || e.ServesAnyway(now, s)
+}
+
+// someWell reports whether checks have left an endpoint of the settings in use.
+// Under the pool's lock.
+func someWell(p *llmlb.Pool, s *llmlb.Settings, now time.Time) (well bool) {
+	each(p, s, func(e *llmlb.Endpoint, m *llmlb.Member) {
+		well = well || !e.CheckedOut(s) && inUse(e, m, s, now)
+	})
+	return well
+}
+
+// each calls f with the endpoints that a Call of the settings may use, and what is
+// said of them, nil where they are dynamic. Under the pool's lock.
+func each(p *llmlb.Pool, s *llmlb.Settings, f func(*llmlb.Endpoint, *llmlb.Member)) {
+	if !s.Dynamic {
+		p.Reachable(s, func(m *llmlb.Member) { f(p.Living(m.Endpoint), m) })
+		return
+	}
+	for _, e := range p.Members(s) {
+		f(e, nil)
+	}
 }
 
 // Saturation is how much the pool has to do by what it can take, 1 being all of
@@ -142,9 +182,10 @@ func Saturation(p *llmlb.Pool, now time.Time) float64 {
 	n, waiting := 0.0, 0.0
 	nKV, kv := 0.0, 0.0
 	tokens, limit := 0.0, 0.0
-	for _, e := range p.Members(s) {
-		if e.Draining() || e.Down(now) || e.Asleep(now, s) {
-			continue
+	well := someWell(p, s, now)
+	each(p, s, func(e *llmlb.Endpoint, m *llmlb.Member) {
+		if !inUse(e, m, s, now) || well && e.CheckedOut(s) {
+			return
 		}
 		load := e.Load(now, s)
 		n++
@@ -153,12 +194,12 @@ func Saturation(p *llmlb.Pool, now time.Time) float64 {
 			nKV++
 			kv += load.KVUsage
 		}
-		if m := s.Member(e.Address()); m != nil && m.MaxTokens > 0 {
+		if m != nil && m.MaxTokens > 0 {
 			prefill, output := e.Ledger().TokensInFlight()
 			tokens += float64(prefill + output)
 			limit += float64(m.MaxTokens)
 		}
-	}
+	})
 	if n == 0 {
 		return 1
 	}
@@ -211,8 +252,9 @@ func listedAs(c *llmlb.Call) string {
 // AnyRoom reports whether any endpoint of the settings could use more work, as
 // far as that is known.
 func AnyRoom(s *llmlb.Settings, p *llmlb.Pool, now time.Time) bool {
+	var list []*llmlb.Endpoint
 	p.Lock()
-	list := append([]*llmlb.Endpoint(nil), p.Members(s)...)
+	each(p, s, func(e *llmlb.Endpoint, _ *llmlb.Member) { list = append(list, e) })
 	p.Unlock()
 	for _, e := range list {
 		if room, _ := Room(e, now); room {

@@ -75,3 +75,41 @@ func TestRoomByTheSpeedSeen(t *testing.T) {
 		}
 	}
 }
+
+// Whoever comes while the queue is full is let in when a server has room that only
+// a newer configuration has: it may use that one.
+func TestRoomAtAServerThatWasAdded(t *testing.T) {
+	list := addresses(2)
+	w := newWorld(t, list[0])
+	w.settings.Members[0].MaxConcurrent = 1
+	w.occupy(list[0], 1)
+	if AnyRoom(w.settings, w.pool, w.now) {
+		t.Fatal("there is room at a server that is full")
+	}
+	newer := *w.settings
+	newer.Members = []llmlb.Member{{Address: list[0], MaxConcurrent: 1}, {Address: list[1]}}
+	if err := w.pool.Bind(&newer); err != nil {
+		t.Fatal(err)
+	}
+	w.pool.Start(&newer, w.now)
+	if !AnyRoom(w.settings, w.pool, w.now) {
+		t.Error("no room, though a server was added that has nothing to do")
+	}
+	if c := w.call(prompt(part{"user", 100})); waiting(c, w.now) != Granted || where(c) != list[1] {
+		t.Error("the request that came before did not get a place there")
+	}
+}
+
+// What cannot be used does not count in how much the pool has to do.
+func TestSaturationOfWhatCanBeUsed(t *testing.T) {
+	list := addresses(3)
+	w := newWorld(t, list...)
+	w.scrape(list[0], 4, 5, 0.1)
+	w.scrape(list[1], 0, 0, 0)
+	w.scrape(list[2], 0, 0, 0)
+	w.checked(list[1], llmlb.CheckLoading)
+	w.checked(list[2], llmlb.CheckFailed)
+	if x := Saturation(w.pool, w.now); x < 0.9 {
+		t.Errorf("saturation %.2f, and the only server in use is full", x)
+	}
+}

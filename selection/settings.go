@@ -49,6 +49,8 @@ func (p *Policy) settings(proxy *reverseproxy.Handler) (*llmlb.Settings, error) 
 			StaleAfter: cmp.Or(time.Duration(p.StaleAfter), llmlb.DefaultStaleAfter),
 			Bearer:     token,
 		},
+		SLO:      p.SLO.settings(),
+		Checks:   p.checks(),
 		Upstream: func() (http.RoundTripper, string) { return upstreamOf(proxy) },
 		Where:    "lb_policy llm in reverse_proxy " + strings.Join(dials(proxy), " "),
 	}

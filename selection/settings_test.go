@@ -194,3 +194,22 @@ func TestFingerprintOfRetriesAndCircuit(t *testing.T) {
 		t.Error("another circuit makes no difference")
 	}
 }
+
+func TestTheTokenOfUpstreamAuth(t *testing.T) {
+	t.Setenv("LLM_TEST_KEY", "k1\n")
+	for auth, want := range map[string]string{
+		"":                          "",
+		"bearer k2":                 "k2",
+		"Bearer k2":                 "k2",
+		"bearer {env.LLM_TEST_KEY}": "{env.LLM_TEST_KEY}", // resolved at each scrape
+	} {
+		if got, err := bearer(auth); got != want || err != nil {
+			t.Errorf("%q: got %q, %v", auth, got, err)
+		}
+	}
+	for _, auth := range []string{"bearer", "k2", "bearer {env.LLM_TEST_UNSET_KEY}", "bearer a b", "bearer {nonsense}"} {
+		if got, err := bearer(auth); err == nil {
+			t.Errorf("%q: accepted as %q", auth, got)
+		}
+	}
+}

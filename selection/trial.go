@@ -12,16 +12,26 @@ import "time"
 // Call on its last attempt does not go there while anybody else is free. Where
 // there are no retries nobody is sent there on purpose; the ordinary choice then
 // takes the endpoint for one of the others, as soon as its failures have faded.
-// A policy of Caddy's chooses for itself, the endpoint being among the others.
+// A policy of Caddy's chooses for itself, the endpoint being among the others. One
+// that checks have taken out gets no trial: they tell when it is back.
 
 // trialPatience is how long a due trial waits for a Call that has no warm
 // endpoint.
 const trialPatience = 5 * time.Second
 
-// judgeDown bars the seat when its endpoint is down, or due for a trial that is
-// not for this Call.
+// judgeDown bars the seat when its endpoint is not ready, out by its checks, down,
+// or due for a trial that is not for this Call.
 func (ch *choice) judgeDown(s *seat) {
 	e := s.endpoint
+	if _, _, starting := e.Starting(ch.settings); starting {
+		s.barred |= barStarting
+	}
+	if e.CheckedOut(ch.settings) {
+		s.barred |= barChecks
+		if !e.ServesAnyway(ch.now, ch.settings) {
+			s.barred |= barOut
+		}
+	}
 	if ch.hold && e.Gone(ch.now) {
 		s.barred |= barOut // whoever can wait waits for it to be there
 	}
@@ -50,7 +60,7 @@ func (ch *choice) giveTrial() bool {
 	others := false
 	for _, s := range ch.left {
 		switch {
-		case !s.onTrial:
+		case !s.onTrial, s.barred&barChecks != 0: // a check says whether it is back
 			others = true
 		case trial == nil || s.due.Before(trial.due):
 			trial = s
