@@ -91,7 +91,7 @@ func newFaultWorld(t *testing.T, faults []int) *faultWorld {
 			line, options = fmt.Sprintf("fault %s\n", f.fault), "scrape_interval 2s\nstale_after 20s\n"
 		}
 		faulty := sim(faultyName(i), line)
-		options += fmt.Sprintf("local_zone here\nfirst_token %v %v\nstall_timeout %v\nqueue {\nmax_wait %v\n}\n", faultFirstToken, faultFirstToken, faultStall, faultWait)
+		options += fmt.Sprintf("local_zone here\nreadiness off\nfirst_token %v %v\nstall_timeout %v\nqueue {\nmax_wait %v\n}\n", faultFirstToken, faultFirstToken, faultStall, faultWait)
 		// The faulty server is the nearer one, so that it is asked first.
 		options += fmt.Sprintf("endpoint %s {\nname %%s-%%s\nzone here\n}\n", faulty)
 		pair := fmt.Sprintf(options, faultyName(i), "pair") + fmt.Sprintf("endpoint %s {\nname healthy-%d\nzone there\n}\n", healthy, i)
