@@ -24,8 +24,10 @@ type backend struct {
 	load     load
 	page     func(w http.ResponseWriter, r *http.Request) // replaces the metrics page
 	chat     func(w http.ResponseWriter, r *http.Request, body []byte)
-	models   string // its list of models, none if empty
-	asked    int    // for that list, by the gateway
+	models   string                                       // its list of models, none if empty
+	ready    func(w http.ResponseWriter, r *http.Request) // what it says of its health; else that it is well
+	checks   int                                          // of that, by anybody
+	asked    int                                          // for that list, by the gateway
 	scrapes  int
 	hits     int
 	open     int
@@ -111,6 +113,7 @@ func (b *backend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	case "/health":
+		b.health(w, r)
 		return
 	}
 	body, err := io.ReadAll(r.Body)
@@ -136,6 +139,24 @@ func (b *backend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		chat = answer
 	}
 	chat(w, r, body)
+}
+
+// says replaces what the server says of its health.
+func (b *backend) says(ready func(w http.ResponseWriter, r *http.Request)) {
+	b.mu.Lock()
+	b.ready = ready
+	b.mu.Unlock()
+}
+
+func (b *backend) health(w http.ResponseWriter, r *http.Request) {
+	b.mu.Lock()
+	b.checks++
+	ready := b.ready
+	b.cond.Broadcast()
+	b.mu.Unlock()
+	if ready != nil {
+		ready(w, r)
+	}
 }
 
 // listModels answers the gateway's own question for the list of models.

@@ -41,7 +41,10 @@ func TestGaugeOutOfRangeIsUnknown(t *testing.T) {
 				"vllm:kv_cache_usage_perc{model_name=\"m\"} "+value+"\n"))
 			a.seen()
 			b.seen()
-			errors := g.metric("caddy_llmlb_scrape_errors_total", "a")
+			counted := func() float64 {
+				return g.counter("caddy_llmlb_scrape_errors_total", "endpoint", "a", "reason", "value")
+			}
+			errors := counted()
 			a.seen()
 			row := g.endpoint("a")
 			if row.KVUsage != nil || row.Running == nil || row.Waiting == nil || row.Blind || row.State != "up" {
@@ -50,7 +53,7 @@ func TestGaugeOutOfRangeIsUnknown(t *testing.T) {
 			if row.Reason != "value out of range: vllm:kv_cache_usage_perc" {
 				t.Errorf("reason %q, want it to name the gauge", row.Reason)
 			}
-			if now := g.metric("caddy_llmlb_scrape_errors_total", "a"); now <= errors {
+			if now := counted(); now <= errors {
 				t.Errorf("%v scrape errors after %v: the value is not counted as one", now, errors)
 			}
 			together(10, a, b)

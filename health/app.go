@@ -2,6 +2,7 @@ package health
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -30,12 +31,14 @@ type App struct {
 	handles map[string]*llmlb.Handle
 	watched []*watched // in the order of registration
 	started bool
+	voice   *voice // nil where no handler could hear it
 }
 
 // watched is one pool that this configuration holds a reference to.
 type watched struct {
 	pool     *llmlb.Pool
 	settings *llmlb.Settings
+	begun    bool // its settings are, or were, the pool's current ones
 }
 
 // CaddyModule returns the Caddy module information.
@@ -50,6 +53,13 @@ func (a *App) Provision(ctx caddy.Context) error {
 	// Caddy makes a new registry for every configuration.
 	if err := register(ctx.GetMetricsRegistry()); err != nil {
 		return fmt.Errorf("registering metrics: %w", err)
+	}
+	var err error
+	if a.voice, err = newVoice(ctx, a.logger); err != nil {
+		return fmt.Errorf("asking for the events app: %w", err)
+	}
+	if a.voice != nil {
+		return a.voice.events.On("started", whenStarted(a.takeOver))
 	}
 	return nil
 }
@@ -123,18 +133,51 @@ func (a *App) Start() error {
 	defer a.mu.Unlock()
 	for _, name := range slices.Sorted(maps.Keys(a.handles)) {
 		if a.handles[name].Settings() == nil {
-			return fmt.Errorf("pool %q is used by llm_admission but no 'lb_policy llm' describes it; have %s", name, a.poolNames())
+			return fmt.Errorf("pool %q is used by llm_admission or llm_status but no 'lb_policy llm' describes it; have %s", name, a.poolNames())
 		}
 	}
+	a.voice.start(a.watched)
 	now := time.Now()
 	for _, w := range a.watched {
 		// The runner first: loops begin with the settings, and by then there is
 		// a logger for what they find.
 		startRunner(w, a.logger)
-		w.pool.Start(w.settings, now)
+		// Apps start in any order, and another one may fail. What a running
+		// configuration says of the pool holds until all have started: else calls
+		// that wait would be served by one that never was.
+		if a.voice == nil || w.pool.Current() == nil {
+			w.begin(now)
+		}
 	}
 	a.started = true
 	return nil
+}
+
+// whenStarted is called when every app of the configuration has started.
+type whenStarted func()
+
+// Handle implements caddyevents.Handler.
+func (f whenStarted) Handle(context.Context, caddy.Event) error {
+	f()
+	return nil
+}
+
+// takeOver makes all settings current that are not.
+func (a *App) takeOver() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	now := time.Now()
+	for _, w := range a.watched {
+		w.begin(now)
+	}
+}
+
+// begin makes the settings the pool's current ones, once.
+func (w *watched) begin(now time.Time) {
+	if !w.begun {
+		w.begun = true
+		w.pool.Start(w.settings, now)
+	}
 }
 
 func (a *App) poolNames() string {
@@ -159,9 +202,12 @@ func (a *App) Stop() error {
 	}
 	now := time.Now()
 	for _, w := range a.watched {
-		w.pool.Stop(w.settings, now)
+		if w.begun {
+			w.pool.Stop(w.settings, now)
+		}
 		stopRunner(w)
 	}
+	a.voice.stop()
 	a.started = false
 	return nil
 }

@@ -41,6 +41,7 @@ func Engines() []string {
 type finder struct {
 	engine, metrics string // what the settings ask for
 
+	paths    []string          // looked at in turn, nil before the first look
 	kept     *Dialect          // found, nil while it looks
 	instead  reason            // why kept is not the engine's better page
 	said     map[string]reason // why there are no numbers, by place
@@ -119,6 +120,13 @@ func (f *finder) believable(place string) []*Dialect {
 
 // places are the paths looked at in turn.
 func (f *finder) places() []string {
+	if f.paths == nil {
+		f.paths = f.findPlaces()
+	}
+	return f.paths
+}
+
+func (f *finder) findPlaces() []string {
 	if src, _ := parseSource(f.metrics); src.path != "" || src.url != nil {
 		return []string{""} // the settings say where
 	}

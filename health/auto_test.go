@@ -86,7 +86,7 @@ func TestAutoLooksAgain(t *testing.T) {
 		if list, _ := f.next(s); !slices.Equal(list, []*Dialect{&sglang}) {
 			t.Fatalf("tries %d dialects before the third failure", len(list))
 		}
-		if why, pause := f.failed(s, &page{conclusive: true}, "404"); pause != 0 || why != "404" {
+		if why, pause := f.failed(s, &page{contact: contact{conclusive: true}}, "404"); pause != 0 || why != "404" {
 			t.Fatalf("pauses %v for %q with an engine known", pause, why)
 		}
 	}
@@ -105,7 +105,7 @@ func TestAutoLooksAgain(t *testing.T) {
 	if list, what := f.next(s); !slices.Equal(list, []*Dialect{&llamacpp}) || what.path != "/metrics" {
 		t.Error("does not follow new settings")
 	}
-	if why, pause := f.failed(s, &page{conclusive: true}, "501"); pause != 0 || why != "501" {
+	if why, pause := f.failed(s, &page{contact: contact{conclusive: true}}, "501"); pause != 0 || why != "501" {
 		t.Errorf("pauses %v for %q with an engine that was named", pause, why)
 	}
 }

@@ -23,6 +23,14 @@ type Dialect struct {
 	// Path is where the engine serves its metrics.
 	Path string
 
+	// Readiness is where the engine says, on the port that calls go to, whether it
+	// can serve.
+	Readiness string
+
+	// NotReady is the status by which it says that it cannot, where that is not
+	// 503.
+	NotReady int
+
 	// Plain says that the names carry no engine's prefix, so that another
 	// program may have them too: auto believes them at Path alone.
 	Plain bool

@@ -6,6 +6,7 @@ package health
 var llamacpp = Dialect{
 	Name:        "llamacpp",
 	Path:        "/metrics",
+	Readiness:   "/health",
 	Running:     []string{"llamacpp:requests_processing"},
 	Waiting:     []string{"llamacpp:requests_deferred"},
 	KVUsage:     []string{"llamacpp:kv_cache_usage_ratio"},

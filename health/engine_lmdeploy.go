@@ -6,6 +6,7 @@ package health
 var lmdeploy = Dialect{
 	Name:         "lmdeploy",
 	Path:         "/metrics",
+	Readiness:    "/health",
 	Running:      []string{"lmdeploy:num_requests_running"},
 	Waiting:      []string{"lmdeploy:num_requests_waiting"},
 	Held:         []string{"lmdeploy:num_api_requests_waiting"},

@@ -5,6 +5,7 @@ package health
 var nim = Dialect{
 	Name:         "nim",
 	Path:         "/v1/metrics",
+	Readiness:    "/v1/health/ready",
 	Plain:        true,
 	Running:      []string{"num_requests_running"},
 	Waiting:      []string{"num_requests_waiting"},

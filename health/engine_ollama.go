@@ -5,10 +5,11 @@ import "github.com/caddy-llmlb/caddy-llmlb/llmlb"
 // Ollama tells no load at all, only which models are in memory. A request for
 // another one waits until that is loaded, and may push out one that is there.
 var ollama = Dialect{
-	Name:     "ollama",
-	Path:     "/api/ps",
-	List:     "models",
-	Loadless: true,
+	Name:      "ollama",
+	Path:      "/api/ps",
+	Readiness: "/api/version",
+	List:      "models",
+	Loadless:  true,
 	OnDemand: OnDemand{
 		Kind:   llmlb.LoadsModels,
 		Family: "size",

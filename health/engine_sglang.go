@@ -7,6 +7,7 @@ package health
 var sglang = Dialect{
 	Name:      "sglang",
 	Path:      "/metrics",
+	Readiness: "/health",
 	Running:   []string{"sglang:num_running_reqs"},
 	Waiting:   []string{"sglang:num_queue_reqs"},
 	KVUsage:   []string{"sglang:token_usage"},

@@ -6,6 +6,7 @@ package health
 var tgi = Dialect{
 	Name:      "tgi",
 	Path:      "/metrics",
+	Readiness: "/health",
 	Running:   []string{"tgi_batch_current_size"},
 	Waiting:   []string{"tgi_queue_size"},
 	Prompt:    []string{"tgi_request_input_length_sum"},

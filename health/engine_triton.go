@@ -1,13 +1,18 @@
 package health
 
+import "net/http"
+
 // Triton with the TensorRT-LLM backend, whose metrics are on a port of their
 // own, 8002 unless set otherwise. One family holds everything about requests,
 // another everything about KV blocks. Older releases tell no queue and no
 // fraction. Triton's own nv_inference_pending_request_count is not a queue here:
-// requests pass it as soon as the backend takes them in.
+// requests pass it as soon as the backend takes them in. Its protocol has 4xx for
+// what is not ready.
 var triton = Dialect{
-	Name: "triton",
-	Path: "/metrics",
+	Name:      "triton",
+	Path:      "/metrics",
+	Readiness: "/v2/health/ready",
+	NotReady:  http.StatusBadRequest,
 	Running: []string{
 		"nv_trt_llm_request_metrics{request_type=scheduled}",
 		"nv_trt_llm_request_metrics{request_type=active}",

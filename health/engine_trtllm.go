@@ -5,6 +5,7 @@ package health
 var trtllm = Dialect{
 	Name:      "trtllm",
 	Path:      "/prometheus/metrics",
+	Readiness: "/health",
 	Running:   []string{"trtllm_num_requests_running"},
 	Waiting:   []string{"trtllm_num_requests_waiting"},
 	KVUsage:   []string{"trtllm_kv_cache_utilization"},

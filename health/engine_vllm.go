@@ -15,6 +15,7 @@ import "github.com/caddy-llmlb/caddy-llmlb/llmlb"
 var vLLM = Dialect{
 	Name:      "vllm",
 	Path:      "/metrics",
+	Readiness: "/health",
 	Running:   []string{"vllm:num_requests_running"},
 	Waiting:   []string{"vllm:num_requests_waiting"},
 	KVUsage:   []string{"vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc"},

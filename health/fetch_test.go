@@ -27,7 +27,7 @@ import (
 const limit = 10 * time.Second
 
 // caddyTransport is Caddy's own transport, configured as JSON would.
-func caddyTransport(t *testing.T, config map[string]any) http.RoundTripper {
+func caddyTransport(t testing.TB, config map[string]any) http.RoundTripper {
 	t.Helper()
 	ctx, cancel := caddy.NewContext(caddy.Context{Context: context.Background()})
 	t.Cleanup(cancel)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -85,16 +86,25 @@ func settings(t *testing.T, rt http.RoundTripper, addresses ...string) *llmlb.Se
 type servers struct {
 	mu      sync.Mutex
 	answers map[string]func(*http.Request) (*http.Response, error)
+	ready   map[string]func(*http.Request) (*http.Response, error) // to checks; else whoever answers is
+	chats   map[string]func(*http.Request) (*http.Response, error) // to canaries; else there is no such thing
 	scrapes map[string][]time.Time
 	lists   map[string][]time.Time // requests for the list of models
+	checks  map[string][]time.Time
+	tries   map[string][]time.Time // canaries
+	bodies  map[string][]string    // theirs
 	open    map[string]int
-	most    map[string]int // requests to one address open at once
+	most    map[string]int // scrapes of one address open at once
 }
 
 func newServers() *servers {
 	return &servers{
 		answers: make(map[string]func(*http.Request) (*http.Response, error)),
-		scrapes: make(map[string][]time.Time), lists: make(map[string][]time.Time), open: make(map[string]int), most: make(map[string]int),
+		ready:   make(map[string]func(*http.Request) (*http.Response, error)),
+		chats:   make(map[string]func(*http.Request) (*http.Response, error)),
+		scrapes: make(map[string][]time.Time), lists: make(map[string][]time.Time),
+		checks: make(map[string][]time.Time), tries: make(map[string][]time.Time), bodies: make(map[string][]string),
+		open: make(map[string]int), most: make(map[string]int),
 	}
 }
 
@@ -104,25 +114,69 @@ func (s *servers) set(address string, answer func(*http.Request) (*http.Response
 	s.answers[address] = answer
 }
 
-func (s *servers) RoundTrip(req *http.Request) (*http.Response, error) {
-	host := req.URL.Host
+// isReady sets what a server says to readiness checks.
+func (s *servers) isReady(address string, answer func(*http.Request) (*http.Response, error)) {
 	s.mu.Lock()
-	if req.URL.Path == modelsPath {
+	defer s.mu.Unlock()
+	s.ready[address] = answer
+}
+
+// chat sets what a server says to canaries.
+func (s *servers) chat(address string, answer func(*http.Request) (*http.Response, error)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.chats[address] = answer
+}
+
+// isCheck reports whether it is a readiness check that asks for the path.
+func isCheck(path string) bool {
+	return strings.Contains(path, "/health") || path == "/api/version" || path == "/ready"
+}
+
+func (s *servers) RoundTrip(req *http.Request) (*http.Response, error) {
+	host, key := req.URL.Host, req.URL.Host
+	s.mu.Lock()
+	answer := s.answers[host]
+	switch path := req.URL.Path; {
+	case path == modelsPath:
 		s.lists[host] = append(s.lists[host], time.Now())
-	} else {
+	case isCheck(path):
+		key = "check of " + host
+		s.checks[host] = append(s.checks[host], time.Now())
+		if answer = s.ready[host]; answer == nil {
+			answer = alive(s.answers[host])
+		}
+	case req.Method == http.MethodPost:
+		key = "canary of " + host
+		body, _ := io.ReadAll(req.Body)
+		s.tries[host] = append(s.tries[host], time.Now())
+		s.bodies[host] = append(s.bodies[host], path+" "+string(body))
+		if answer = s.chats[host]; answer == nil {
+			answer = servesStatus(http.StatusNotFound)
+		}
+	default:
 		s.scrapes[host] = append(s.scrapes[host], time.Now())
 	}
-	s.open[host]++
-	s.most[host] = max(s.most[host], s.open[host])
-	answer := s.answers[host]
+	s.open[key]++
+	s.most[key] = max(s.most[key], s.open[key])
 	s.mu.Unlock()
 	res, err := answer(req)
 	if err != nil {
-		s.closed(host)
+		s.closed(key)
 		return nil, err
 	}
-	res.Body = &countedBody{ReadCloser: res.Body, closed: func() { s.closed(host) }}
+	res.Body = &countedBody{ReadCloser: res.Body, closed: func() { s.closed(key) }}
 	return res, nil
+}
+
+// alive answers checks of a server that answers anything at all.
+func alive(answer func(*http.Request) (*http.Response, error)) func(*http.Request) (*http.Response, error) {
+	return func(req *http.Request) (*http.Response, error) {
+		if _, err := answer(req); err != nil {
+			return nil, err
+		}
+		return servesStatus(http.StatusOK)(req)
+	}
 }
 
 func (s *servers) closed(host string) {
@@ -142,6 +196,32 @@ func (s *servers) count(address string, from time.Time) int {
 		}
 	}
 	return n
+}
+
+// tried returns how many canaries reached the address, checked how many readiness
+// checks, and asked what the canaries were, with their paths.
+func (s *servers) tried(address string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.tries[address])
+}
+
+func (s *servers) checked(address string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.checks[address])
+}
+
+func (s *servers) asked(address string) []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.bodies[address])
+}
+
+func (s *servers) stillOpen(key string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.open[key]
 }
 
 func (s *servers) mostOpen(address string) int {

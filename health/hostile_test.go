@@ -53,7 +53,7 @@ func TestManyReasonsAreLoggedAFewTimesAMinute(t *testing.T) {
 		t.Fatal(err)
 	}
 	core, logs := recorded()
-	l := &loop{runner: &runner{pool: p, loggers: []ownLogger{{logger: zap.New(core)}}}, endpoint: s.Members[0].Endpoint}
+	l := &scraper{loop: &loop{runner: &runner{pool: p, loggers: []ownLogger{{logger: zap.New(core)}}}, endpoint: s.Members[0].Endpoint}}
 	now := time.Unix(1_800_000_000, 0)
 	for i := range 600 {
 		l.news.failed(l, now, reason(fmt.Sprint("reason ", i%40)))

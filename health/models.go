@@ -71,7 +71,7 @@ func (l *lister) restarted() { l.due = time.Time{} }
 
 // listModels reads the list when it is due. A failure leaves the old list, which
 // stops being believed by itself.
-func (l *loop) listModels(ctx context.Context) {
+func (l *scraper) listModels(ctx context.Context) {
 	s, now := l.runner.pool.Current(), time.Now()
 	if !l.lister.answers || now.Before(l.lister.due) || !scraped(s, l.endpoint) {
 		return
@@ -95,6 +95,7 @@ func (l *loop) listModels(ctx context.Context) {
 	}
 	if l.lister.problem = why; why == "" {
 		l.endpoint.ObserveModels(time.Now(), list)
+		l.upkeep.listed(list)
 	}
 }
 

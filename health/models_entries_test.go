@@ -105,7 +105,7 @@ func TestEnginesThatCheckNames(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			sc := scratches.Get().(*scratch)
-			p := &page{body: []byte(c.page), scratch: sc, own: true}
+			p := &page{body: []byte(c.page), scratch: sc, contact: contact{own: true}}
 			defer p.release()
 			s, by, _, why := readPage(time.Now(), p, dialects)
 			if why != "" || s.ChecksModels != c.want {

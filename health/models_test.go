@@ -298,6 +298,7 @@ func TestListIsAskedOfTheUpstream(t *testing.T) {
 		net.set("m:9", serves(load(1, 0, 0)))
 		s := settings(t, net, "a:1")
 		s.Scrape.Metrics, s.Scrape.Bearer = "http://m:9/metrics", "k1"
+		s.Checks.Readiness.Off = true
 		c := newConfig(t, nil)
 		c.watch(t, s)
 		c.start(t)

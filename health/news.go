@@ -24,7 +24,7 @@ type news struct {
 }
 
 // failed notes a scrape that told nothing.
-func (n *news) failed(l *loop, now time.Time, why reason) {
+func (n *news) failed(l *scraper, now time.Time, why reason) {
 	if n.told != why && n.fresh(now, why) {
 		n.told = why
 		l.runner.log().Warn("scrape failed", append(endpointFields(l.endpoint), zap.String("reason", string(why)))...)
@@ -33,7 +33,7 @@ func (n *news) failed(l *loop, now time.Time, why reason) {
 
 // doubted notes whether a scrape that told load told something else that cannot
 // be.
-func (n *news) doubted(l *loop, now time.Time, doubt reason) {
+func (n *news) doubted(l *scraper, now time.Time, doubt reason) {
 	if doubt != "" && n.doubt != doubt && n.fresh(now, doubt) {
 		l.runner.log().Warn("metric not believed", append(endpointFields(l.endpoint), zap.String("reason", string(doubt)))...)
 	}
@@ -56,8 +56,10 @@ func (n *news) fresh(now time.Time, why reason) bool {
 	return true
 }
 
-// read notes a scrape that told load.
-func (n *news) read(l *loop, d *Dialect, restarted bool) {
+// read notes a scrape that told load, and reports whether it was another engine's
+// than the last.
+func (n *news) read(l *scraper, d *Dialect, restarted bool) (another bool) {
+	another = n.engine != d.Name
 	if n.engine != d.Name || n.page != d.Path {
 		n.engine, n.page = d.Name, d.Path
 		fields := append(endpointFields(l.endpoint), zap.String("engine", d.Name))
@@ -73,4 +75,5 @@ func (n *news) read(l *loop, d *Dialect, restarted bool) {
 		n.told = ""
 		l.runner.log().Info("scrape recovered", endpointFields(l.endpoint)...)
 	}
+	return another
 }

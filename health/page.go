@@ -10,8 +10,6 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 	dto "github.com/prometheus/client_model/go"
-	"github.com/prometheus/common/expfmt"
-	"github.com/prometheus/common/model"
 )
 
 // maxSeries bounds how many wanted series one page may have. 256 data-parallel
@@ -29,20 +27,17 @@ const (
 type scratch struct {
 	body   bytes.Buffer // the page, decoded
 	picked []byte       // its wanted lines, cleaned
-	reader bytes.Reader
-	parser expfmt.TextParser
+	arena  arena
 	gzip   *gzip.Reader
 }
 
-var scratches = sync.Pool{New: func() any {
-	return &scratch{parser: expfmt.NewTextParser(model.UTF8Validation)}
-}}
+var scratches = sync.Pool{New: func() any { return new(scratch) }}
 
 // maxKeep is the largest page whose memory is kept for later ones.
 const maxKeep = 256 << 10
 
 func (sc *scratch) release() {
-	if sc.body.Cap() <= maxKeep && cap(sc.picked) <= maxKeep {
+	if sc.body.Cap() <= maxKeep && cap(sc.picked) <= maxKeep { // and so is the arena
 		scratches.Put(sc)
 	}
 }
@@ -58,29 +53,7 @@ func (sc *scratch) parse(page []byte, wanted map[string]struct{}) (*families, re
 	case n > maxSeries:
 		return nil, "too many series"
 	}
-	sc.reader.Reset(sc.picked)
-	f, err := sc.parser.TextToMetricFamilies(&sc.reader)
-	if err == nil {
-		return &families{byName: f}, ""
-	}
-	// The parser stops at the first error and leaves the family it was at half
-	// made. Line by line, only what is broken is lost.
-	all := make(map[string]*dto.MetricFamily)
-	for line := range bytes.Lines(sc.picked) {
-		sc.reader.Reset(line)
-		f, err := sc.parser.TextToMetricFamilies(&sc.reader)
-		if err != nil {
-			continue
-		}
-		for name, mf := range f {
-			if have := all[name]; have != nil {
-				have.Metric = append(have.Metric, mf.GetMetric()...)
-			} else {
-				all[name] = mf
-			}
-		}
-	}
-	return &families{byName: all}, ""
+	return sc.arena.samples(sc.picked, n), ""
 }
 
 // families are the wanted families of a page.
@@ -98,6 +71,10 @@ type families struct {
 // labels and value, and returns how many there are.
 func pick(dst, page []byte, wanted map[string]struct{}) ([]byte, int) {
 	n := 0
+	var lengths [256]bool // of names, by which most lines are told from those wanted
+	for name := range wanted {
+		lengths[uint8(len(name))] = true
+	}
 	for len(page) > 0 && n <= maxSeries {
 		line := page
 		if i := bytes.IndexByte(page, '\n'); i >= 0 {
@@ -105,13 +82,15 @@ func pick(dst, page []byte, wanted map[string]struct{}) ([]byte, int) {
 		} else {
 			page = nil
 		}
-		line = bytes.TrimLeft(line, " \t")
+		for len(line) > 0 && (line[0] == ' ' || line[0] == '\t') {
+			line = line[1:]
+		}
 		if len(line) == 0 || line[0] == '#' {
 			continue
 		}
-		end := 0
-		for end < len(line) && line[end] != '{' && line[end] != ' ' && line[end] != '\t' {
-			end++
+		end := nameEnd(line)
+		if !lengths[uint8(end)] {
+			continue
 		}
 		if _, ok := wanted[string(line[:end])]; !ok {
 			continue
@@ -131,6 +110,16 @@ func pick(dst, page []byte, wanted map[string]struct{}) ([]byte, int) {
 		n++
 	}
 	return dst, n
+}
+
+// nameEnd returns where a sample's name ends.
+func nameEnd(line []byte) int {
+	for _, c := range [...]byte{'{', ' ', '\t'} {
+		if i := bytes.IndexByte(line, c); i >= 0 {
+			line = line[:i]
+		}
+	}
+	return len(line)
 }
 
 // splitSample cuts what follows a sample's name into labels, with their

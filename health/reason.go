@@ -45,9 +45,15 @@ func statusReason(code int) reason {
 	return reason(strconv.Itoa(code))
 }
 
-// contentReason keeps only what can be part of a media type.
+// contentReason says that a page is of another kind.
 func contentReason(mediaType string) reason {
+	return reason("not a metrics page (" + mediaWords(mediaType) + ")")
+}
+
+// mediaWords keeps only what can be part of a media type.
+func mediaWords(mediaType string) string {
 	const longest = 40
+	mediaType, _, _ = strings.Cut(mediaType, ";")
 	clean := strings.Map(func(r rune) rune {
 		switch {
 		case r >= 'a' && r <= 'z', r >= '0' && r <= '9', strings.ContainsRune("/+.-", r):
@@ -55,7 +61,7 @@ func contentReason(mediaType string) reason {
 		}
 		return -1
 	}, strings.ToLower(mediaType))
-	return reason("not a metrics page (" + clean[:min(len(clean), longest)] + ")")
+	return clean[:min(len(clean), longest)]
 }
 
 // phrases are what the text of an error tells where its type does not: Caddy's

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"runtime"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -93,11 +94,12 @@ func TestReloadsAddNoLoops(t *testing.T) {
 func TestStopEndsTheScrapeInFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		net := newServers()
-		ended := false
+		var open atomic.Int32 // the scrape, and a check beside it
 		net.set("a:1", func(req *http.Request) (*http.Response, error) {
+			open.Add(1)
 			<-req.Context().Done()
 			time.Sleep(time.Millisecond) // whoever does not wait is seen
-			ended = true
+			open.Add(-1)
 			return nil, context.Canceled
 		})
 		s := settings(t, net, "a:1")
@@ -111,8 +113,8 @@ func TestStopEndsTheScrapeInFlight(t *testing.T) {
 		if err := c.Stop(); err != nil {
 			t.Fatal(err)
 		}
-		if !ended {
-			t.Error("Stop returned while a scrape was open")
+		if n := open.Load(); n > 0 {
+			t.Errorf("Stop returned while %d exchanges were open", n)
 		}
 		if r := row(t, h, "a:1"); r.Reason != "" || r.State != "up" {
 			t.Errorf("our own end was taken for the server's: %+v", r)

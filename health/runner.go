@@ -8,6 +8,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 
 	"github.com/caddy-llmlb/caddy-llmlb/llmlb"
 )
@@ -20,6 +21,10 @@ var runners = caddy.NewUsagePool()
 // that nobody has seen for long.
 const sweepInterval = time.Minute
 
+// noticeInterval is how often it is looked for changes that come with nothing but
+// time.
+const noticeInterval = time.Second
+
 // runner is the background work of one pool, whatever the number of reloads.
 type runner struct {
 	pool   *llmlb.Pool
@@ -29,6 +34,11 @@ type runner struct {
 
 	mu      sync.Mutex
 	loggers []ownLogger // of the running configurations, newest last
+
+	// upkeeps are changed by supervise alone, under keeping.
+	keeping sync.Mutex
+	upkeeps map[*llmlb.Endpoint]*upkeep
+	outage  outage // of supervise
 }
 
 // ownLogger is the logger of one configuration. It must not be used once that
@@ -42,7 +52,7 @@ type ownLogger struct {
 func startRunner(w *watched, logger *zap.Logger) {
 	v, _, _ := runners.LoadOrNew(w.pool.Name(), func() (caddy.Destructor, error) {
 		ctx, cancel := context.WithCancel(context.Background())
-		r := &runner{pool: w.pool, epoch: time.Now(), cancel: cancel, done: make(chan struct{})}
+		r := &runner{pool: w.pool, epoch: time.Now(), cancel: cancel, done: make(chan struct{}), upkeeps: make(map[*llmlb.Endpoint]*upkeep)}
 		w.pool.OnState(r.stateChanged)
 		go r.supervise(ctx)
 		return r, nil
@@ -85,73 +95,106 @@ func (r *runner) log() *zap.Logger {
 	return zap.NewNop()
 }
 
-// supervise keeps one loop per endpoint that is to be scraped.
+// supervise keeps the loops of the endpoints, and looks about once a second for
+// what changes with nothing but time.
 func (r *runner) supervise(ctx context.Context) {
 	defer close(r.done)
-	loops := make(map[*llmlb.Endpoint]*loop)
-	defer func() {
-		for _, l := range loops {
-			l.stop()
-		}
-	}()
-	sweep := time.NewTicker(sweepInterval)
+	defer r.endAll()
+	sweep, look := time.NewTicker(sweepInterval), time.NewTicker(noticeInterval)
 	defer sweep.Stop()
+	defer look.Stop()
+	r.reconcile(ctx)
 	for {
-		r.reconcile(ctx, loops)
 		select {
 		case <-ctx.Done():
 			return
 		case <-r.pool.Wake():
+			r.reconcile(ctx)
 		case <-sweep.C:
 			r.pool.Sweep(time.Now())
+			r.reconcile(ctx)
+		case <-look.C:
+			now := time.Now()
+			r.pool.Notice(now)
+			r.outage.look(r, now)
 		}
 	}
 }
 
 // reconcile starts and ends loops until they fit the endpoints, and tells
 // those that stay that the settings may have changed.
-func (r *runner) reconcile(ctx context.Context, loops map[*llmlb.Endpoint]*loop) {
+func (r *runner) reconcile(ctx context.Context) {
 	s := r.pool.Current()
-	wanted := make(map[*llmlb.Endpoint]bool)
+	wanted := make(map[*llmlb.Endpoint][jobKinds]bool)
 	for _, e := range r.pool.Endpoints() {
-		if scraped(s, e) {
-			wanted[e] = true
+		if kept(s, e) {
+			wanted[e] = want(s, e)
 		}
 	}
 	// End loops before any begins: an endpoint that was forgotten and seen
 	// again has the same address, and must not be scraped twice at once.
-	for e, l := range loops {
-		if !wanted[e] {
-			l.stop()
-			delete(loops, e)
+	for e, u := range r.upkeeps {
+		u.end(wanted[e])
+		if _, keep := wanted[e]; !keep {
+			r.keeping.Lock()
+			delete(r.upkeeps, e)
+			r.keeping.Unlock()
 		}
 	}
-	for e := range wanted {
-		if l := loops[e]; l != nil {
-			l.nudge()
-		} else {
-			loops[e] = startLoop(ctx, r, e)
+	for e, jobs := range wanted {
+		u := r.upkeeps[e]
+		if u == nil {
+			u = &upkeep{runner: r, endpoint: e}
+		}
+		r.keeping.Lock()
+		r.upkeeps[e] = u
+		u.begin(ctx, jobs)
+		r.keeping.Unlock()
+	}
+}
+
+// endAll ends all loops and waits for them.
+func (r *runner) endAll() {
+	for _, u := range r.upkeeps {
+		u.end([jobKinds]bool{})
+	}
+}
+
+// nudge has the jobs of an endpoint look at it again.
+func (r *runner) nudge(e *llmlb.Endpoint) {
+	r.keeping.Lock()
+	defer r.keeping.Unlock()
+	if u := r.upkeeps[e]; u != nil {
+		for _, l := range u.loops {
+			if l != nil {
+				l.nudge()
+			}
 		}
 	}
 }
 
-// scraped reports whether the endpoint is to be scraped under the settings.
-func scraped(s *llmlb.Settings, e *llmlb.Endpoint) bool {
-	return s != nil && s.Scrape.Engine != none && s.Upstream != nil &&
-		(s.Dynamic || s.Member(e.Address()) != nil)
-}
-
-// stateChanged tells the operator that an endpoint went down or came back.
+// stateChanged tells the operator that an endpoint's state has changed, and its
+// jobs, of which some have to look at once.
 func (r *runner) stateChanged(c llmlb.Change) {
-	level := zap.InfoLevel
-	if c.To == llmlb.Down {
-		level = zap.WarnLevel
-	}
+	emitState(c)
+	r.nudge(c.Endpoint)
 	fields := append(endpointFields(c.Endpoint), zap.Stringer("from", c.From), zap.Stringer("to", c.To))
 	if c.Reason != "" {
 		fields = append(fields, zap.String("reason", c.Reason))
 	}
-	r.log().Log(level, "endpoint state changed", fields...)
+	r.log().Log(levelOf(c), "endpoint state changed", fields...)
+}
+
+// levelOf is the level at which a change is logged. An engine at its limit goes
+// back and forth.
+func levelOf(c llmlb.Change) zapcore.Level {
+	switch {
+	case c.To == llmlb.Down:
+		return zap.WarnLevel
+	case c.To == llmlb.Overload, c.From == llmlb.Overload && c.To == llmlb.Up:
+		return zap.DebugLevel
+	}
+	return zap.InfoLevel
 }
 
 func endpointFields(e *llmlb.Endpoint) []zap.Field {

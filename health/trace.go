@@ -50,6 +50,13 @@ func (d *dialTrace) trace(ctx context.Context) context.Context {
 	})
 }
 
+// reset makes it ready for another exchange on the same way.
+func (d *dialTrace) reset() {
+	d.mu.Lock()
+	d.dialing, d.connected, d.err = false, false, nil
+	d.mu.Unlock()
+}
+
 // failed reports whether the exchange ended because no connection could be
 // made. A request that merely waited for a free connection did not.
 func (d *dialTrace) failed(err error) bool {
