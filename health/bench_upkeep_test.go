@@ -206,6 +206,44 @@ func BenchmarkUpkeep500(b *testing.B) {
 	}
 }
 
+// The same exchanges with a bare client of net/http, which reads nothing of what it
+// gets: what of the cost is not ours to save.
+func BenchmarkUpkeep500Bare(b *testing.B) {
+	f := newFarm(b, 500, 0)
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 2, DisableCompression: true}}
+	defer client.CloseIdleConnections()
+	ask := func(url string, after time.Duration) {
+		select {
+		case <-time.After(after):
+		case <-b.Context().Done():
+			return
+		}
+		for tick := time.NewTicker(time.Second); ; {
+			if res, err := client.Get(url); err == nil {
+				_, _ = io.Copy(io.Discard, res.Body)
+				_ = res.Body.Close()
+			}
+			select {
+			case <-tick.C:
+			case <-b.Context().Done():
+				tick.Stop()
+				return
+			}
+		}
+	}
+	for i, address := range f.addresses {
+		after := time.Duration(i%20) * slot
+		go ask("http://"+address+"/metrics", after)
+		go ask("http://"+address+"/health", after+slot/2)
+	}
+	time.Sleep(3 * time.Second)
+	before, began := usage(), time.Now()
+	for b.Loop() {
+		time.Sleep(time.Second)
+	}
+	b.ReportMetric(100*(usage()-before).Seconds()/time.Since(began).Seconds(), "%core")
+}
+
 // usage is the processor time that this process has had.
 func usage() time.Duration {
 	var r syscall.Rusage

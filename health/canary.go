@@ -76,6 +76,7 @@ func (c *canary) next(now time.Time) time.Time {
 		interval = min(interval, canaryLook)
 	case resting:
 		interval = max(interval, canaryRests)
+	case whole: // all of it
 	}
 	return c.from.Add(interval)
 }

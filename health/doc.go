@@ -13,9 +13,16 @@
 // Provision starts nothing. Start makes the collected settings current and
 // takes a reference to the pool's runner; Stop hands back to the newest
 // configuration still running and gives that reference up. A runner is one
-// supervising goroutine plus one goroutine per endpoint that is scraped, so no
-// server ever sees two scrapes at once, and a slow one delays nobody else. The
-// list of models is read by the same goroutine, between two scrapes.
+// supervising goroutine, and for each endpoint one for each job that is wanted
+// there: the scrape, the readiness check, the canary. So no server ever sees two of
+// a kind at once, and what hangs delays neither another job nor another server. The
+// list of models is read by the scrape's goroutine, in between.
+//
+// # Checks
+//
+// A job asks and judges the answer (readyVerdict, canaryAnswer: pure); what follows
+// of a verdict is the Endpoint's to say, in llmlb. The runner looks once a second
+// for changes that come with nothing but time.
 //
 // # Dialects
 //

@@ -68,7 +68,7 @@ func fetch(ctx context.Context, s *llmlb.Settings, address string, a ask, limit 
 	if a.home {
 		q.at = ""
 	}
-	res, why := p.send(ctx, s, address, &q, limit)
+	res, why := p.send(ctx, s, address, &q, limit) //nolint:bodyclose // discard closes it
 	if why != "" {
 		return p, why
 	}

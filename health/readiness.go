@@ -143,7 +143,7 @@ func askReady(ctx context.Context, s *llmlb.Settings, address string, q *query, 
 	ctx, cancel := context.WithTimeout(ctx, options.Timeout)
 	defer cancel()
 	result.Began = time.Now()
-	res, why := c.send(ctx, s, address, q, options.Timeout)
+	res, why := c.send(ctx, s, address, q, options.Timeout) //nolint:bodyclose // readLittle closes it
 	if why == "" {
 		var body []byte
 		body, why = readLittle(ctx, res, options.Timeout)
