@@ -75,8 +75,15 @@ type Endpoint struct {
 // "ep-" and six hex digits, the same on every gateway and after every reload.
 // It tells a client which server answered without telling where that is.
 func DefaultName(pool, address string) string {
-	return fmt.Sprintf("ep-%06x", xxhash.Sum64String(pool+"\x00"+address)&0xffffff)
+	return fmt.Sprintf("ep-%06x", nameHash(pool, address)&0xffffff)
 }
+
+// longName is the name where two of a pool have the same DefaultName.
+func longName(pool, address string) string {
+	return fmt.Sprintf("ep-%016x", nameHash(pool, address))
+}
+
+func nameHash(pool, address string) uint64 { return xxhash.Sum64String(pool + "\x00" + address) }
 
 // Name returns the endpoint's name for people and labels.
 func (e *Endpoint) Name() string { return *e.name.Load() }

@@ -115,11 +115,9 @@ func (p *Pool) Attach(key string, make func() any) any {
 func (p *Pool) Bind(s *Settings) error {
 	s.byAddress = make(map[string]*Member, len(s.Members))
 	names := make(map[string]string, len(s.Members))
+	p.nameMembers(s)
 	for i := range s.Members {
 		m := &s.Members[i]
-		if m.Name == "" {
-			m.Name = DefaultName(p.name, m.Address)
-		}
 		if s.byAddress[m.Address] != nil {
 			return fmt.Errorf("upstream %q is listed twice in pool %q", m.Address, p.name)
 		}
@@ -136,6 +134,23 @@ func (p *Pool) Bind(s *Settings) error {
 		m.Endpoint.configs++
 	}
 	return nil
+}
+
+// nameMembers names those that the operator did not name. Among 500 servers two
+// have the same six digits in one case of a hundred: such ones get all that there
+// are.
+func (p *Pool) nameMembers(s *Settings) {
+	taken := make(map[string]int, len(s.Members))
+	for i := range s.Members {
+		taken[cmp.Or(s.Members[i].Name, DefaultName(p.name, s.Members[i].Address))]++
+	}
+	for i := range s.Members {
+		if m := &s.Members[i]; m.Name == "" {
+			if m.Name = DefaultName(p.name, m.Address); taken[m.Name] > 1 {
+				m.Name = longName(p.name, m.Address)
+			}
+		}
+	}
 }
 
 // Unbind ends a configuration's use of its endpoints.
