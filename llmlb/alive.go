@@ -39,10 +39,12 @@ func (a *alive) observe(now time.Time, r *CheckResult, want *Readiness) {
 	case CheckFailed:
 		a.fail(now, r.Reason, want)
 	default:
-		if a.passed || a.failing || a.loading || a.returning {
+		// One answer of that kind may be a proxy's, and takes nothing away from one
+		// that has passed.
+		if a.failing || a.loading || a.returning {
 			a.since = now
 		}
-		*a = alive{since: a.since, reason: r.Reason}
+		*a = alive{passed: a.passed, since: a.since, reason: r.Reason}
 	}
 }
 
@@ -62,6 +64,15 @@ func (a *alive) fail(now time.Time, reason string, want *Readiness) {
 	case -a.streak >= max(1, want.Fails):
 		a.failing, a.loading, a.reason, a.since = true, false, reason, now
 	}
+}
+
+// forgive forgets what checks have found that are no longer made, or made of
+// something else.
+func (a *alive) forgive(now time.Time) {
+	if a.failing || a.loading {
+		a.since = now
+	}
+	*a = alive{passed: a.passed, returning: a.returning, since: a.since}
 }
 
 // gone notes that nobody can reach it any more. What comes back may not be ready

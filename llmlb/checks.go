@@ -35,6 +35,23 @@ type Checks struct {
 	Refuse bool
 }
 
+// question is what a check asks of an endpoint. The zero value is nothing.
+type question struct {
+	asked                bool
+	what, model, expects string
+}
+
+// asks returns the questions of the two checks.
+func (c *Checks) asks() (readiness, canary question) {
+	if !c.Readiness.Off {
+		readiness = question{asked: true, what: c.Readiness.Path}
+	}
+	if c.Canary.On() {
+		canary = question{asked: true, what: c.Canary.Prompt, model: c.Canary.Model, expects: c.Canary.Expect}
+	}
+	return readiness, canary
+}
+
 // Readiness is how an endpoint is asked whether it is ready.
 type Readiness struct {
 	Off bool
@@ -140,6 +157,10 @@ type CheckResult struct {
 	// that nothing else ran there, as far as is known, when it was sent.
 	TTFT time.Duration
 	Idle bool
+
+	// Own says that the check had the endpoint generate something itself, so that
+	// its counters are no sign of others' work.
+	Own bool
 }
 
 // checkCounts counts the checks of an endpoint.
@@ -152,12 +173,15 @@ func (e *Endpoint) Checks(k CheckKind, v CheckVerdict) uint64 { return e.checks[
 func (e *Endpoint) ObserveReadiness(now time.Time, r CheckResult, want Readiness) {
 	e.checks[ReadinessCheck][r.Verdict].Add(1)
 	e.change(now, func() {
-		if !e.busySince(&r, now) && !e.unreachable(&r) {
+		switch {
+		case e.busySince(&r, now):
+			if e.alive.returning { // it generates: what more could it pass
+				e.alive.observe(now, &CheckResult{Verdict: CheckPassed}, &want)
+			}
+		case !e.unreachable(&r):
 			e.alive.observe(now, &r, &want)
 		}
-		if e.CheckedOut(e.pool.current()) {
-			e.lose(now)
-		}
+		e.loseSilent(&r, now)
 	})
 }
 
@@ -169,16 +193,30 @@ func (e *Endpoint) ObserveCanary(now time.Time, r CheckResult, want Canary) {
 		if !e.busySince(&r, now) {
 			e.generating.observe(now, &r, &want)
 		}
-		if e.CheckedOut(e.pool.current()) {
-			e.lose(now)
-		}
+		e.loseSilent(&r, now)
 	})
+}
+
+// loseSilent tells those who wait for an answer that they wait in vain, when a
+// check that got none has taken the endpoint out. A check that got a wrong answer
+// says nothing of theirs; neither does one that nobody passes. Under the pool's
+// lock.
+func (e *Endpoint) loseSilent(r *CheckResult, now time.Time) {
+	if r.Slow && e.CheckedOut(e.pool.current()) && !e.pool.allDown(now) {
+		e.lose(now)
+	}
 }
 
 // busySince reports whether a check got no answer in time from an endpoint that
 // generates something. Progress is life. Under the pool's lock.
 func (e *Endpoint) busySince(r *CheckResult, now time.Time) bool {
-	return r.Verdict == CheckFailed && r.Slow && e.progressed(r.Began, now, lifeKeep)
+	if r.Verdict != CheckFailed || !r.Slow {
+		return false
+	}
+	if r.Own {
+		return e.progressAt.Load() > r.Began.UnixNano()
+	}
+	return e.progressed(r.Began, now, lifeKeep)
 }
 
 // unreachable reports whether a check failed at an endpoint that is down because

@@ -127,7 +127,9 @@ func (e *Endpoint) ended(now time.Time, c *Call, o Outcome) {
 		switch {
 		case o == Served:
 			e.servedAt = now
-			e.generating.pass(now)
+			if g := &e.generating; !g.failed || !c.Lease.start.Before(g.since) {
+				g.pass(now) // an answer begun before says nothing of what came since
+			}
 		case o.Failed():
 			e.failedAt = now
 		}

@@ -58,12 +58,12 @@ func (g *generating) observe(now time.Time, r *CheckResult, want *Canary) {
 		case -g.streak >= max(1, want.Fails):
 			g.failed, g.reason, g.since = true, r.Reason, now
 		}
-	case CheckLoading: // readiness tells of that
 	case CheckUnsuitable:
 		// It answers, and cannot be tried so: nothing speaks against it any more.
 		if g.streak = 0; g.failed {
 			g.failed, g.reason, g.since = false, "", now
 		}
+	default: // that it loads is told by readiness
 	}
 }
 
@@ -110,6 +110,15 @@ func inShort(d time.Duration) time.Duration {
 		return d.Round(time.Millisecond)
 	}
 	return d.Round(100 * time.Millisecond)
+}
+
+// forgive forgets what canaries have found that are no longer sent, or ask for
+// something else.
+func (g *generating) forgive(now time.Time) {
+	if g.failed {
+		g.failed, g.reason, g.since = false, "", now
+	}
+	g.streak = 0
 }
 
 // restart forgets what another process has shown.

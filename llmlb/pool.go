@@ -35,6 +35,8 @@ type Pool struct {
 	budget    budget
 	begun     time.Time // when the first endpoint was put to use
 
+	readiness, canary question // that checks ask under the current settings
+
 	tally tally
 
 	wake    chan struct{}
@@ -205,7 +207,24 @@ func (p *Pool) apply(s *Settings, now time.Time) {
 			m.Endpoint.joins(now)
 		}
 	}
+	p.forgive(s, now)
 	p.poke()
+}
+
+// forgive lets what checks have found be forgotten where the settings no longer
+// make them, or make others: else it would come back a day later, when they are
+// turned on again.
+func (p *Pool) forgive(s *Settings, now time.Time) {
+	readiness, canary := s.Checks.asks()
+	for _, e := range p.order {
+		if readiness != p.readiness {
+			e.alive.forgive(now)
+		}
+		if canary != p.canary {
+			e.generating.forgive(now)
+		}
+	}
+	p.readiness, p.canary = readiness, canary
 }
 
 // closeCircuits lets an endpoint work again whose circuit was opened under
@@ -244,10 +263,10 @@ func (p *Pool) Sight(address string, now time.Time) *Endpoint {
 	e := p.endpoints[address]
 	if e == nil {
 		e = p.endpoint(address, DefaultName(p.name, address))
-		e.dynamic = true
 		e.joins(now)
 		p.poke()
 	}
+	e.dynamic = e.configs == 0
 	e.lastUse = now
 	return e
 }
@@ -257,12 +276,13 @@ func (p *Pool) Sight(address string, now time.Time) *Endpoint {
 // that nobody has named for ten minutes is gone.
 const dynamicIdle = 10 * time.Minute
 
-// Sweep forgets dynamic endpoints that nobody has seen for a while.
+// Sweep forgets dynamic endpoints that nobody has seen for a while. An order to
+// drain outlives that.
 func (p *Pool) Sweep(now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, e := range slices.Clone(p.order) {
-		if e.dynamic && now.Sub(e.lastUse) > dynamicIdle {
+		if e.dynamic && !e.drain.ordered && e.leases == 0 && now.Sub(e.lastUse) > dynamicIdle {
 			e.dynamic = false
 			p.dropUnused(e)
 		}
@@ -356,6 +376,10 @@ func (p *Pool) leaseEnded(e *Endpoint) (last bool) {
 // uses. Dynamic ones wait for Sweep: they may be named again at once.
 func (p *Pool) dropUnused(e *Endpoint) {
 	if e.configs > 0 || e.leases > 0 || e.dynamic || p.endpoints[e.address] != e {
+		return
+	}
+	if s := p.current(); e.drain.ordered && s != nil && s.Dynamic {
+		e.dynamic = true // it may be named again, and the order stands
 		return
 	}
 	e.gone = true

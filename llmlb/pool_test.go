@@ -180,8 +180,57 @@ func TestDynamicEndpointsAreForgottenWhenIdle(t *testing.T) {
 		t.Fatal("want the busy endpoint alone after an hour")
 	}
 	lease.End(at(3600))
+	if got := len(p.Endpoints()); got != 1 {
+		t.Errorf("%d endpoints; one that has just served may be named again", got)
+	}
+	p.Sweep(at(3600 + 660))
 	if got := len(p.Endpoints()); got != 0 {
-		t.Errorf("%d endpoints, want none after the last stream", got)
+		t.Errorf("%d endpoints, want none long after the last stream", got)
+	}
+}
+
+// One long stream while nobody else comes must not have a dynamic upstream taken
+// for one that was removed.
+func TestADynamicEndpointWithALongStreamStaysOne(t *testing.T) {
+	p := NewPool("dynamic")
+	p.Lock()
+	e := p.Sight("a:1", at(0))
+	lease := p.Reserve(e, at(0), 1, 1)
+	p.Unlock()
+	p.Sweep(at(3600))
+	p.Lock()
+	p.Sight("a:1", at(3601))
+	p.Unlock()
+	if row := p.Status(at(3602)).Endpoints[0]; row.State != "up" {
+		t.Errorf("it is %s: %s", row.State, row.Reason)
+	}
+	lease.End(at(3603))
+	if len(p.Endpoints()) != 1 {
+		t.Error("it is forgotten with its stream")
+	}
+}
+
+// An order to drain a dynamic upstream stands, however long nobody asks for it, and
+// over a reload that makes a static upstream a dynamic one.
+func TestAnOrderToDrainOutlivesIdleness(t *testing.T) {
+	p := NewPool("dynamic")
+	static := bound(t, p, Member{Address: "a:1"})
+	p.Start(static, at(0))
+	p.Endpoints()[0].Drain(at(1), DrainOrder{})
+	dynamic := settings(p.Name())
+	dynamic.Dynamic = true
+	if err := p.Bind(dynamic); err != nil {
+		t.Fatal(err)
+	}
+	p.Start(dynamic, at(2))
+	p.Stop(static, at(2))
+	p.Unbind(static)
+	p.Sweep(at(3600))
+	p.Lock()
+	drains := p.Sight("a:1", at(3601)).Draining()
+	p.Unlock()
+	if !drains {
+		t.Error("the order is forgotten")
 	}
 }
 

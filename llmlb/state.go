@@ -119,6 +119,7 @@ func (e *Endpoint) change(now time.Time, f func()) {
 	told := e.told
 	tell := to != told && !(told.usable() && to.usable() && (told == Overload || to == Overload))
 	if tell {
+		e.enter(told, to, now) // by new settings, perhaps, which nobody has told of
 		e.told, e.toldAt = to, now
 	}
 	e.pool.mu.Unlock()
