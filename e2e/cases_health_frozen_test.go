@@ -43,7 +43,7 @@ func TestFrozenEngineBehindAGreenHealthPage(t *testing.T) {
 			}
 			all.Wait()
 			r := g.endpoint("a")
-			if r.Reason != "no token within 300ms" {
+			if r.Reason != "canary: no token within 300ms" {
 				t.Errorf("row %+v", r)
 			}
 			if n := living(t, "a").Checks(llmlb.ReadinessCheck, llmlb.CheckFailed); n > 0 {

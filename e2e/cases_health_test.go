@@ -106,7 +106,7 @@ func TestSaturatedServersStayInUse(t *testing.T) {
 	ended.Store(true)
 	all.Wait()
 	eventually(t, "a server that generates nothing and answers no check to be out", func() bool {
-		return g.endpoint("a").State == "down" && g.endpoint("a").Reason == "timeout after 200ms"
+		return g.endpoint("a").State == "down" && g.endpoint("a").Reason == "readiness: timeout after 200ms"
 	})
 }
 

@@ -102,6 +102,14 @@ type Call struct {
 	// its prefix, and takes any that has room.
 	Impatient bool
 
+	// Held says that the last choice has left an endpoint unused that has room,
+	// because it warms up and has its share.
+	Held bool
+
+	// Last says that the Call may have to be refused if it gets no place now: it is
+	// not held back for a warm-up any more. The queue sets it.
+	Last bool
+
 	// Class is the service level the Call belongs to, empty where there is no
 	// queue.
 	Class string

@@ -251,7 +251,7 @@ func TestCanary(t *testing.T) {
 		try(sec, CheckFailed, map[bool]State{true: Down, false: Up}[sec == 11])
 	}
 	try(12, CheckUnsuitable, Up) // it answers, whatever it has been before
-	want12 := []string{"up > down no token within 10s", "down > up", "up > down no token within 10s", "down > up"}
+	want12 := []string{"up > down canary: no token within 10s", "down > up", "up > down canary: no token within 10s", "down > up"}
 	if !slices.Equal(*news, want12) {
 		t.Errorf("told %q", *news)
 	}

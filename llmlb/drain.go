@@ -71,12 +71,14 @@ func (d *drain) overdue(now time.Time) {
 	}
 }
 
-// reason says how far it has come.
+// reason says how far it has come. A limit may be over some moments before it is
+// noted.
 func (d *drain) reason(now time.Time, left int) string {
+	over := d.isOver || !d.until.IsZero() && !now.Before(d.until)
 	switch {
-	case d.isOver && d.order.Limit == 0:
+	case over && d.order.Limit == 0:
 		return fmt.Sprintf("cut; %d open here", left)
-	case d.isOver:
+	case over:
 		return fmt.Sprintf("limit of %s is over; %d open here", d.order.Limit, left)
 	case !d.until.IsZero():
 		return fmt.Sprintf("%d open here; limit in %s", left, inWords(d.until.Sub(now)))
@@ -105,17 +107,33 @@ func (e *Endpoint) Drain(now time.Time, o DrainOrder) {
 
 // Resume ends an order to drain. It is no error where there was none. Where the
 // configuration has the endpoint drain too, the order ends and ErrDrainConfigured
-// says that this changes nothing yet.
+// says that this changes nothing yet. One that had drained, and can be asked whether
+// it is ready, has to say so before it gets anything.
 func (e *Endpoint) Resume(now time.Time) error {
 	configured := false
 	e.change(now, func() {
+		from, _, _ := e.State(now)
 		configured = e.drain.configured
 		e.drain.set(&e.drain.ordered, false, now)
+		if from == Drained {
+			e.returns(now)
+		}
 	})
 	if configured {
 		return ErrDrainConfigured
 	}
 	return nil
+}
+
+// returns has an endpoint that had drained pass a check before it gets anything, if
+// it is asked and has passed before. It may have been restarted so lately that the
+// last check still speaks of the old process. Under the pool's lock.
+func (e *Endpoint) returns(now time.Time) {
+	a := &e.alive
+	if e.drain.on() || !a.passed || a.failing || a.loading || !e.pool.current().readiness() {
+		return
+	}
+	a.gone(now)
 }
 
 // Cut returns a channel that is closed when an operator has the endpoint's open
@@ -142,6 +160,13 @@ var cutAlready = func() chan struct{} {
 // removed reports whether no configuration names the endpoint any more: it lives on
 // until its last stream ends, and then leaves the pool. Under the pool's lock.
 func (e *Endpoint) removed() bool { return e.configs == 0 && !e.dynamic && e.leases > 0 }
+
+// Busy reports whether any request is open in the pool.
+func (p *Pool) Busy() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.leases > 0
+}
 
 // Draining reports whether the endpoint takes nothing new. Under the pool's
 // lock.

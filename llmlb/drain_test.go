@@ -220,3 +220,65 @@ func TestRemovedEndpointDrains(t *testing.T) {
 		t.Errorf("named again it is %s, %+v", row.State, row.Drain)
 	}
 }
+
+// Who resumes a server at once after its restart has it get nothing before it is
+// ready: the check that passed last was the old process's.
+func TestResumeWaitsForACheck(t *testing.T) {
+	ask := func(e *Endpoint, sec float64, v CheckVerdict) {
+		e.ObserveReadiness(at(sec), CheckResult{Began: at(sec), Verdict: v, Reason: "said so"}, usualReadiness)
+	}
+	passed := func(_ *Pool, e *Endpoint) { ask(e, 1, CheckPassed) }
+	for name, test := range map[string]struct {
+		checks Checks
+		before func(p *Pool, e *Endpoint)
+		want   State
+	}{
+		"has passed before":     {Checks{}, passed, Starting},
+		"was never asked":       {Checks{}, func(*Pool, *Endpoint) {}, Up},
+		"cannot be asked":       {Checks{}, func(p *Pool, e *Endpoint) { passed(p, e); ask(e, 1, CheckUnsuitable) }, Up},
+		"is not asked any more": {Checks{Readiness: Readiness{Off: true}}, passed, Up},
+		"has not drained yet":   {Checks{}, func(p *Pool, e *Endpoint) { passed(p, e); send(p, e, 1) }, Up},
+		"has failed": {Checks{}, func(p *Pool, e *Endpoint) {
+			passed(p, e)
+			for range 3 {
+				ask(e, 1, CheckFailed)
+			}
+		}, Down},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, list, _ := checked(t, test.checks, "a:1")
+			e := list[0]
+			test.before(p, e)
+			e.Drain(at(2), DrainOrder{})
+			if err := e.Resume(at(3)); err != nil {
+				t.Fatal(err)
+			}
+			if s := stateAt(e, 3); s != test.want {
+				t.Errorf("after the resume it is %s, want %s", s, test.want)
+			}
+			if test.want != Starting {
+				return
+			}
+			ask(e, 4, CheckNotReady)
+			if s := stateAt(e, 4); s != Starting {
+				t.Errorf("while it loads it is %s", s)
+			}
+			ask(e, 5, CheckPassed)
+			if s := stateAt(e, 5); s != Up {
+				t.Errorf("when a check has passed it is %s", s)
+			}
+		})
+	}
+}
+
+// A limit that is over is never shown as one to come, also where nobody has looked.
+func TestALimitIsNeverBelowZero(t *testing.T) {
+	p, list, _ := checked(t, Checks{}, "a:1")
+	send(p, list[0], 0)
+	list[0].Drain(at(0), DrainOrder{Limit: 10 * time.Second})
+	for sec, want := range map[float64]string{9: "1 open here; limit in 1s", 10: "limit of 10s is over; 1 open here", 22: "limit of 10s is over; 1 open here"} {
+		if got := p.Status(at(sec)).Endpoints[0].Reason; got != want {
+			t.Errorf("after %vs: %q, want %q", sec, got, want)
+		}
+	}
+}

@@ -67,9 +67,9 @@ func (e *Endpoint) State(now time.Time) (State, string, time.Time) {
 	case e.circuit.open:
 		return Down, e.circuit.reason, e.circuit.since
 	case e.alive.out(s):
-		return Down, e.alive.reason, e.alive.since
+		return Down, "readiness: " + e.alive.reason, e.alive.since
 	case e.generating.out(s):
-		return Down, e.generating.reason, e.generating.since
+		return Down, "canary: " + e.generating.reason, e.generating.since
 	}
 	if reason, since, starting := e.Starting(s); starting {
 		return Starting, reason, since
@@ -133,7 +133,8 @@ func (e *Endpoint) change(now time.Time, f func()) {
 
 // enter notes what a new state brings with it. Under the pool's lock.
 func (e *Endpoint) enter(from, to State, now time.Time) {
-	if (from == Down || from == Starting || from == Drained) && to.usable() {
+	back := from == Down || from == Starting || from == Drained
+	if back && to.usable() && now.Sub(e.pool.begun) > together { // else the pool begins
 		e.warmFrom = now
 	}
 }

@@ -182,7 +182,7 @@ func (a *attempt) down(now time.Time) bool {
 	pool := a.endpoint.Pool()
 	pool.Lock()
 	defer pool.Unlock()
-	return a.endpoint.Down(now)
+	return a.endpoint.Down(now) || a.endpoint.CheckedOut(a.call.Settings)
 }
 
 func isClosed(c <-chan struct{}) bool {

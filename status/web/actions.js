@@ -1,7 +1,7 @@
 // Draining and resuming. A drain asks first; the dialog is the browser's own, so
 // that Escape closes it and the focus stays inside and comes back.
 
-import { text } from './dom.js';
+import { here, text } from './dom.js';
 import { count } from './format.js';
 
 const token = () => document.querySelector('meta[name="llm-token"]')?.content;
@@ -10,7 +10,7 @@ const token = () => document.querySelector('meta[name="llm-token"]')?.content;
 async function act(what, pool, endpoint) {
 	let answer;
 	try {
-		answer = await fetch(what, {
+		answer = await fetch(here(what), {
 			method: 'POST',
 			headers: { 'Content-Type': 'application/json', 'X-LLM-Status-Token': token() || '' },
 			body: JSON.stringify({ pool, endpoint }),

@@ -63,3 +63,8 @@ export function shape(path, cls) {
 	svg.append(p);
 	return svg;
 }
+
+// here returns the full address of something below the page's own. The page may have
+// been opened with a name and a password in its address, which fetch refuses to
+// repeat.
+export const here = (path) => new URL(path, location.origin + location.pathname);

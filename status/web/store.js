@@ -1,5 +1,7 @@
 // What the page knows: pools, their rows, and the history of both.
 
+import { here } from './dom.js';
+
 export const series = ['ttft', 'queue', 'tokens', 'kv', 'speed'];
 const more = ['slow', 'line', 'kv_max'];
 
@@ -110,7 +112,7 @@ export function times() {
 export async function askPast(p, servers) {
 	const query = new URLSearchParams({ pool: p.name });
 	for (const name of servers) query.append('endpoint', name);
-	const answer = await fetch(`history?${query}`, { cache: 'no-store' });
+	const answer = await fetch(here(`history?${query}`), { cache: 'no-store' });
 	if (!answer.ok) throw new Error(`the gateway answered ${answer.status}`);
 	const data = await answer.json();
 	for (const [name, e] of Object.entries(data.endpoints)) {
