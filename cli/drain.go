@@ -37,7 +37,8 @@ over reloads, but not when Caddy itself is restarted.
 --wait shows how much is left and returns when all of the servers are drained: no
 request of this Caddy is open there, and by its metrics page, where it has one,
 nobody else's either. A server is drained, too, when it was taken out of the
-configuration and its last request has ended.
+configuration and its last request has ended. If its pool was renamed meanwhile, the
+order does not hold under the new name, and that is an error.
 
 --limit says how long that should take. When it is over, what is left is reported
 and goes on. With --cut it is ended instead: requests that have brought no token go to
@@ -50,7 +51,8 @@ server sets a new limit.
 Exit codes:
 
   0    the order was given; with --wait, all servers are drained
-  1    an error: no such server, no Caddy, or somebody has resumed a server meanwhile
+  1    an error: no such server, no Caddy, somebody has resumed a server meanwhile, or
+       its pool was renamed
   4    with --wait: a limit is over, and something still runs
   5    with --wait: --timeout is over, and something still runs
   130  with --wait: interrupted; the servers go on draining

@@ -70,7 +70,12 @@ func sender(address string) sendFunc {
 type orders struct {
 	send sendFunc
 	pool string // "" looks in all
+
+	had map[place]bool // all that there was when the servers were looked for
 }
+
+// place is an address in a pool.
+type place struct{ pool, address string }
 
 // server is one that was named on the command line.
 type server struct {
@@ -95,13 +100,15 @@ func segment(name string) string {
 // find returns the servers named, each once. All must be there before anything is
 // changed.
 func (o *orders) find(ctx context.Context, names []string) ([]*server, error) {
-	body, err := o.send(ctx, http.MethodGet, poolsPath, nil)
+	pools, err := o.pools(ctx)
 	if err != nil {
 		return nil, err
 	}
-	var pools []llmlb.PoolStatus
-	if err := json.Unmarshal(body, &pools); err != nil {
-		return nil, fmt.Errorf("reading the admin API's answer: %w", err)
+	o.had = make(map[place]bool)
+	for i := range pools {
+		for j := range pools[i].Endpoints {
+			o.had[place{pools[i].Pool, pools[i].Endpoints[j].Address}] = true
+		}
 	}
 	if o.pool != "" {
 		i, err := find(pools, o.pool)
@@ -123,6 +130,36 @@ func (o *orders) find(ctx context.Context, names []string) ([]*server, error) {
 	return list, nil
 }
 
+func (o *orders) pools(ctx context.Context) (pools []llmlb.PoolStatus, err error) {
+	body, err := o.send(ctx, http.MethodGet, poolsPath, nil)
+	if err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(body, &pools); err != nil {
+		return nil, fmt.Errorf("reading the admin API's answer: %w", err)
+	}
+	return pools, nil
+}
+
+// moved returns the server as it stands in a pool that did not have it when the
+// order was given, nil where there is none: its own pool was renamed, and the order
+// has stayed behind.
+func (o *orders) moved(ctx context.Context, s *server) (*server, error) {
+	pools, err := o.pools(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for i := range pools {
+		p := &pools[i]
+		for j := range p.Endpoints {
+			if e := &p.Endpoints[j]; e.Address == s.row.Address && p.Pool != s.pool && !o.had[place{p.Pool, e.Address}] {
+				return &server{pool: p.Pool, row: *e}, nil
+			}
+		}
+	}
+	return nil, nil //nolint:nilnil // there is none, and that is no error
+}
+
 // maxNames bounds how many names an error lists.
 const maxNames = 20
 
@@ -138,7 +175,7 @@ func named(pools []llmlb.PoolStatus, name string) (*server, error) {
 			at = slices.IndexFunc(p.Endpoints, func(e llmlb.EndpointStatus) bool { return e.Name == name })
 		}
 		if at >= 0 {
-			found = append(found, &server{p.Pool, p.Endpoints[at]})
+			found = append(found, &server{pool: p.Pool, row: p.Endpoints[at]})
 			in = append(in, p.Pool)
 		}
 		for j := range p.Endpoints {

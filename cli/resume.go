@@ -23,12 +23,14 @@ var resumeCommand = caddycmd.Command{
 	Usage: "<name|address>... [--wait [--timeout <duration>]] [--pool <name>] [--address <interface>] [--config <path> [--adapter <name>]]",
 	Short: "Has drained LLM servers take new requests again",
 	Long: `
-Ends what 'caddy llm-drain' has ordered. The servers get new requests at once, at
-first fewer than others: see warm_up. Each is named by its name or its address, as
+Ends what 'caddy llm-drain' has ordered. The servers get new requests once a readiness
+check has passed, or at once where none is made, at first fewer than others: see
+warm_up. Each is named by its name or its address, as
 'caddy llm-pool' shows them. One that was not drained stays as it is.
 
 --wait returns when all of the servers are in use: reachable, and through with their
-checks. --timeout ends the waiting, not more.
+checks. Where a server is not asked whether it is ready, its metrics page must have
+been read since the resume. --timeout ends the waiting, not more.
 
 A server that the configuration drains (endpoint … { drain }) goes on draining, and
 that is an error: the configuration has to be changed.
@@ -70,6 +72,9 @@ type resume struct {
 	wait    bool
 	timeout time.Duration // 0 for none
 	every   time.Duration
+
+	at     time.Time        // when the orders had ended
+	unseen map[*server]bool // those of which nothing is known since
 }
 
 func (r *resume) run(ctx context.Context, w io.Writer, names []string) error {
@@ -77,8 +82,18 @@ func (r *resume) run(ctx context.Context, w io.Writer, names []string) error {
 	if err != nil {
 		return err
 	}
+	drained := make(map[*server]bool)
+	for _, s := range list {
+		drained[s] = drains(&s.row)
+	}
 	if err := r.give(ctx, w, list, http.MethodDelete, "drain", nil); err != nil || !r.wait {
 		return err
+	}
+	r.at, r.unseen = time.Now(), make(map[*server]bool)
+	for _, s := range list {
+		// One that is to pass a check says so. Of others only the old process may be
+		// known yet: their page must be read once more.
+		r.unseen[s] = drained[s] && inUse(&s.row) && s.row.ScrapeAgeMillis != nil
 	}
 	return r.await(ctx, w, list)
 }
@@ -95,8 +110,11 @@ func (r *resume) await(ctx context.Context, w io.Writer, list []*server) error {
 	for {
 		var missing []string
 		for _, s := range list {
-			if !inUse(&s.row) {
+			switch {
+			case !inUse(&s.row):
 				missing = append(missing, standing(&s.row))
+			case r.unseen[s]:
+				missing = append(missing, standing(&s.row)+", its metrics were not read since the resume")
 			}
 		}
 		if len(missing) == 0 {
@@ -123,12 +141,17 @@ func (r *resume) await(ctx context.Context, w io.Writer, list []*server) error {
 	}
 }
 
+// unseenFor bounds how long it is waited for a server's page that cannot be read any
+// more, though the server can be reached.
+const unseenFor = 15 * time.Second
+
 // look asks again for the servers that are not in use.
 func (r *resume) look(ctx context.Context, w io.Writer, list []*server) error {
 	for _, s := range list {
-		if inUse(&s.row) {
+		if inUse(&s.row) && !r.unseen[s] {
 			continue
 		}
+		since := time.Since(r.at)
 		body, err := r.send(ctx, http.MethodGet, s.path(""), nil)
 		if err != nil {
 			return err
@@ -140,6 +163,10 @@ func (r *resume) look(ctx context.Context, w io.Writer, list []*server) error {
 		}
 		if s.row = row; row.State != was {
 			fmt.Fprintln(w, standing(&row))
+		}
+		age := row.ScrapeAgeMillis
+		if age == nil || *age < since.Seconds()*1000 || row.Blind && since >= unseenFor {
+			r.unseen[s] = false
 		}
 	}
 	return nil

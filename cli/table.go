@@ -85,6 +85,9 @@ func writeLoad(b *strings.Builder, p *llmlb.PoolStatus) {
 	if p.AllDown {
 		b.WriteString("checks have taken every server out: those are used whose requests do not fail\n")
 	}
+	if p.AllRefused {
+		b.WriteString("checks have taken every server out: requests are refused (all_down refuse)\n")
+	}
 	writeQueue(b, &p.Queue)
 	writeRefused(b, p.Refusals)
 }

@@ -75,6 +75,7 @@ func TestFormatTable(t *testing.T) {
 		{"broken_and_busy", []llmlb.PoolStatus{{Pool: "default", Endpoints: []llmlb.EndpointStatus{broken, busy}}}},
 		{"every_state", []llmlb.PoolStatus{{Pool: "default", Endpoints: []llmlb.EndpointStatus{loading, warming, slow, leaving, left, busy, gone}}}},
 		{"all_down", []llmlb.PoolStatus{{Pool: "default", AllDown: true, Endpoints: []llmlb.EndpointStatus{gone}}}},
+		{"all_refused", []llmlb.PoolStatus{{Pool: "default", AllRefused: true, Endpoints: []llmlb.EndpointStatus{gone}}}},
 		{"two_pools", []llmlb.PoolStatus{worked(), {Pool: "embed", Strategy: "work"}}},
 		{"hostile_text", []llmlb.PoolStatus{{Pool: "default", Endpoints: []llmlb.EndpointStatus{
 			{Name: "größe", Address: "10.4.0.31:8000", State: "down", Reason: "\x1b[2Jgone\r\nup"},

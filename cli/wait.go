@@ -61,7 +61,7 @@ func (d *drain) await(ctx context.Context, w io.Writer, list []*server) error {
 			return interrupted(all)
 		case err == nil:
 			unseen = time.Time{}
-		case errors.Is(err, errResumed):
+		case errors.Is(err, errResumed), errors.Is(err, errMoved):
 			return err
 		case unseen.IsZero():
 			unseen = time.Now() // a reload closes the API for a moment
@@ -82,7 +82,10 @@ func (d *drain) await(ctx context.Context, w io.Writer, list []*server) error {
 	}
 }
 
-var errResumed = errors.New("it takes new requests again: somebody has resumed it, or Caddy was restarted")
+var (
+	errResumed = errors.New("it takes new requests again: somebody has resumed it, or Caddy was restarted")
+	errMoved   = errors.New("the pool was renamed or removed, and the order with it")
+)
 
 // look asks how far each server is that has not come to its end.
 func (d *drain) look(ctx context.Context, all []*progress, begun time.Time) error {
@@ -93,7 +96,9 @@ func (d *drain) look(ctx context.Context, all []*progress, begun time.Time) erro
 		after := time.Since(begun).Round(time.Second)
 		body, err := d.send(ctx, http.MethodGet, p.path(""), nil)
 		if _, gone := errors.AsType[notThere](err); gone {
-			p.over = fmt.Sprintf("drained after %s, no longer configured", after)
+			if err := d.finish(ctx, p, fmt.Sprintf("drained after %s, no longer configured", after)); err != nil {
+				return err
+			}
 			continue
 		}
 		if err != nil {
@@ -107,10 +112,31 @@ func (d *drain) look(ctx context.Context, all []*progress, begun time.Time) erro
 		case !drains(&row):
 			return fmt.Errorf("%s is %s: %w", printable(row.Name), printable(row.State), errResumed)
 		case row.State == llmlb.Drained.String():
-			p.over = fmt.Sprintf("drained after %s", after)
+			if err := d.finish(ctx, p, fmt.Sprintf("drained after %s", after)); err != nil {
+				return err
+			}
 		default:
 			p.left = hopeless(row.Drain, time.Now())
 		}
+	}
+	return nil
+}
+
+// finish notes how it ended for a server that is drained, or that its pool does not
+// have any more. Where the pool has another name now, the server is another endpoint
+// there, which drains or does not.
+func (d *drain) finish(ctx context.Context, p *progress, over string) error {
+	now, err := d.moved(ctx, p.server)
+	switch {
+	case err != nil:
+		return err
+	case now == nil:
+		p.over = over
+	case !drains(&now.row):
+		return fmt.Errorf("%w: %s is in pool %s now, where it is %s", errMoved,
+			printable(p.row.Address), printable(now.pool), printable(now.row.State))
+	default:
+		p.server = now
 	}
 	return nil
 }

@@ -146,6 +146,59 @@ func TestHowWaitingEnds(t *testing.T) {
 	}
 }
 
+// A pool that is renamed has its servers as new ones, and an order given under the old
+// name says nothing of them: nobody may take such a server for drained.
+func TestTheWaitForAServerWhosePoolIsRenamed(t *testing.T) {
+	elsewhere := func(e *llmlb.EndpointStatus) llmlb.PoolStatus {
+		return llmlb.PoolStatus{Pool: "new", Endpoints: []llmlb.EndpointStatus{*e}}
+	}
+	up := row("gpu-a", "a:1", 2, 0, 0.1, 100)
+	for name, test := range map[string]struct {
+		before, after []llmlb.PoolStatus // beside the pool, and instead of it
+		still         bool               // the old pool has it drained
+		rows          int                // seconds for which the new pool has it draining
+		code          int
+		says          string
+	}{
+		"it is taken out":              {nil, nil, false, 0, 0, "gpu-a: drained after 5s, no longer configured\n"},
+		"it takes requests":            {nil, []llmlb.PoolStatus{elsewhere(&up)}, false, 0, 1, "a:1 is in pool new now, where it is up"},
+		"it does, and has drained":     {nil, []llmlb.PoolStatus{elsewhere(&up)}, true, 0, 1, "a:1 is in pool new now, where it is up"},
+		"it did in another one before": {[]llmlb.PoolStatus{elsewhere(&up)}, []llmlb.PoolStatus{elsewhere(&up)}, false, 0, 0, "no longer configured"},
+		"it drains there":              {nil, []llmlb.PoolStatus{elsewhere(draining("gpu-a", "a:1", 2, 2, 0))}, false, 9, 0, "gpu-a: drained after 9s\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				begun := time.Now()
+				c := &controlled{t: t, pools: append([]llmlb.PoolStatus{{Pool: "old", Endpoints: []llmlb.EndpointStatus{up}}}, test.before...)}
+				c.rows = func(address string) (*llmlb.EndpointStatus, error) {
+					switch sec := int(time.Since(begun) / time.Second); {
+					case sec < 5:
+						return draining("gpu-a", address, 1, 1, 0), nil
+					case sec == 5:
+						if c.pools = test.after; test.still {
+							return draining("gpu-a", address, 0, 0, 0), nil
+						}
+						return nil, notThere("there is no pool")
+					case sec < test.rows:
+						return draining("gpu-a", address, 2, 2, 0), nil
+					}
+					return draining("gpu-a", address, 0, 0, 0), nil
+				}
+				var b, warned strings.Builder
+				d := drain{orders: orders{send: c.send, pool: "old"}, wait: true, every: time.Second, warn: &warned}
+				err := d.run(t.Context(), &b, []string{"a:1"})
+				said := b.String()
+				if err != nil {
+					said = err.Error()
+				}
+				if code(err) != test.code || !strings.Contains(said, test.says) {
+					t.Errorf("exit code %d: %q, want %d and %q", code(err), said, test.code, test.says)
+				}
+			})
+		})
+	}
+}
+
 // Ctrl-C leaves the drain in place, and the operator reads how to end it.
 func TestInterruptedWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -191,7 +244,7 @@ func TestProgressIsPrintable(t *testing.T) {
 	var b strings.Builder
 	s := screen{w: &b, terminal: true}
 	for range 2 {
-		s.draw([]*progress{{server: &server{"p", *e}}}, time.Second)
+		s.draw([]*progress{{server: &server{pool: "p", row: *e}}}, time.Second)
 	}
 	if strings.Contains(b.String(), "[2Jg") && strings.Contains(b.String(), "\x1b[2Jg") {
 		t.Errorf("%q", b.String())
@@ -230,7 +283,28 @@ func TestResumeWaits(t *testing.T) {
 	}{
 		"until it is up": {0, loading, 0, 8 * time.Second, "gpu-a a:1: down, connection refused\ngpu-a a:1: starting, loading its model\ngpu-a a:1: up\n"},
 		"timeout":        {5 * time.Second, loading, 5, 5 * time.Second, "gpu-a a:1: down, connection refused\ngpu-a a:1: starting, loading its model\n"},
-		"at once":        {0, func(int) (*llmlb.EndpointStatus, error) { return state("gpu-a", "degraded", "slow"), nil }, 0, 0, "gpu-a a:1: degraded, slow\n"},
+		"its page is read once more": {0, func(sec int) (*llmlb.EndpointStatus, error) {
+			e := state("gpu-a", "degraded", "slow")
+			if e.ScrapeAgeMillis = new(float64(1000*sec + 200)); sec >= 4 {
+				e.ScrapeAgeMillis = new(float64(1000*sec - 3500))
+			}
+			return e, nil
+		}, 0, 4 * time.Second, "gpu-a a:1: degraded, slow\n"},
+		"its page is not read any more": {0, func(sec int) (*llmlb.EndpointStatus, error) {
+			e := state("gpu-a", "up", "")
+			e.ScrapeAgeMillis, e.Blind = new(float64(1000*sec+200)), sec > 5
+			return e, nil
+		}, 0, 15 * time.Second, "gpu-a a:1: up\n"},
+		"its page is old at the timeout": {3 * time.Second, func(sec int) (*llmlb.EndpointStatus, error) {
+			e := state("gpu-a", "up", "")
+			e.ScrapeAgeMillis = new(float64(1000*sec + 200))
+			return e, nil
+		}, 5, 3 * time.Second, "gpu-a a:1: up\n"},
+		"it has no page": {0, func(int) (*llmlb.EndpointStatus, error) {
+			e := state("gpu-a", "up", "")
+			e.ScrapeAgeMillis = nil
+			return e, nil
+		}, 0, 0, "gpu-a a:1: up\n"},
 		"it is taken out": {0, func(sec int) (*llmlb.EndpointStatus, error) {
 			if sec < 3 {
 				return loading(sec)

@@ -82,7 +82,24 @@ func stopRunner(w *watched) {
 func (r *runner) Destruct() error {
 	r.cancel()
 	<-r.done
+	if r.pool.Busy() {
+		go outlive(r.pool)
+	}
 	return nil
+}
+
+// outlive looks at a pool that no started configuration names any more, until its
+// last request has ended or it has a runner again: limits of drains go on there.
+func outlive(p *llmlb.Pool) {
+	look := time.NewTicker(noticeInterval)
+	defer look.Stop()
+	for p.Busy() {
+		if _, runs := runners.References(p.Name()); runs {
+			return
+		}
+		p.Notice(time.Now())
+		<-look.C
+	}
 }
 
 // log returns the logger of the newest running configuration.

@@ -20,6 +20,9 @@ type alive struct {
 func (a *alive) observe(now time.Time, r *CheckResult, want *Readiness) {
 	switch r.Verdict {
 	case CheckPassed:
+		if a.returning && !r.Began.IsZero() && r.Began.Before(a.since) {
+			return // the answer of what was there before
+		}
 		a.streak = max(a.streak, 0) + 1
 		if a.failing && a.streak < max(1, want.Passes) {
 			return

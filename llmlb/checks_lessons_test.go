@@ -126,3 +126,41 @@ func TestOldAnswersForgiveNoCanary(t *testing.T) {
 		t.Errorf("it is %s", s)
 	}
 }
+
+// The check that was under way when a server went away says nothing of the one that
+// comes back.
+func TestAnOldCheckIsNoReturn(t *testing.T) {
+	_, list, _ := checked(t, Checks{Readiness: usualReadiness}, "a:1")
+	e := list[0]
+	walk(e, 1, "p")
+	for range downAfter {
+		e.NotReached(at(2), "connection refused")
+	}
+	e.Reached(at(2.1))
+	e.ObserveReadiness(at(2.2), CheckResult{Began: at(1.9), Verdict: CheckPassed}, usualReadiness)
+	if s := stateAt(e, 2.2); s != Starting {
+		t.Errorf("it is %s", s)
+	}
+	if got := walk(e, 3, "p"); got != "u" {
+		t.Errorf("it is %s", got)
+	}
+}
+
+// A server that the configuration had drained has to pass again when it does not any
+// more: it may have been exchanged meanwhile.
+func TestReturnFromAConfiguredDrain(t *testing.T) {
+	checks := Checks{Readiness: usualReadiness}
+	p, list, _ := checked(t, checks, "a:1")
+	walk(list[0], 1, "p")
+	for sec, drain := range []bool{true, false} {
+		next := bound(t, p, Member{Address: "a:1", Drain: drain})
+		next.Checks = checks
+		p.Start(next, at(float64(10*sec+10)))
+	}
+	if s := stateAt(list[0], 20); s != Starting {
+		t.Errorf("it is %s", s)
+	}
+	if got := walk(list[0], 21, "p"); got != "u" {
+		t.Errorf("it is %s", got)
+	}
+}

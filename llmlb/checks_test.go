@@ -212,8 +212,8 @@ func TestAllDown(t *testing.T) {
 			if got := p.AllDown(at(7)); got != test.serves {
 				t.Errorf("serves although all are down: %v", got)
 			}
-			if st := p.Status(at(7)); st.AllDown != test.serves {
-				t.Errorf("the status says %v", st.AllDown)
+			if st := p.Status(at(7)); st.AllDown != test.serves || st.AllRefused != test.refuse {
+				t.Errorf("the status says %v and %v", st.AllDown, st.AllRefused)
 			}
 			if usable := p.OutSince(p.Current(), at(7)).IsZero(); usable != (test.serves || name == "one comes back") {
 				t.Errorf("can be used: %v", usable)

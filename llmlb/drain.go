@@ -133,6 +133,9 @@ func (e *Endpoint) returns(now time.Time) {
 	if e.drain.on() || !a.passed || a.failing || a.loading || !e.pool.current().readiness() {
 		return
 	}
+	if a.reason != "" { // its last answer was that it cannot be asked
+		return
+	}
 	a.gone(now)
 }
 

@@ -201,10 +201,13 @@ func (p *Pool) Stop(s *Settings, now time.Time) {
 func (p *Pool) apply(s *Settings, now time.Time) {
 	for i := range s.Members {
 		m := &s.Members[i]
-		if m.Endpoint != nil {
-			m.Endpoint.name.Store(&m.Name)
-			m.Endpoint.drain.set(&m.Endpoint.drain.configured, m.Drain, now)
-			m.Endpoint.joins(now)
+		if e := m.Endpoint; e != nil {
+			e.name.Store(&m.Name)
+			from, _, _ := e.State(now)
+			if e.drain.set(&e.drain.configured, m.Drain, now); from == Drained && !e.drain.on() {
+				e.returns(now)
+			}
+			e.joins(now)
 		}
 	}
 	p.forgive(s, now)

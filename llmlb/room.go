@@ -196,6 +196,22 @@ func (p *Pool) AllDown(now time.Time) bool {
 	return p.allDown(now)
 }
 
+// allRefused reports whether requests are refused because checks have taken out
+// every endpoint that could serve them. Under the pool's lock.
+func (p *Pool) allRefused(now time.Time) (refused bool) {
+	s := p.current()
+	if s == nil || !s.Checks.Refuse {
+		return false
+	}
+	for _, e := range p.Members(s) {
+		if e.inUse(now, s) {
+			return false
+		}
+		refused = refused || !e.drain.on() && e.CheckedOut(s)
+	}
+	return refused
+}
+
 func (p *Pool) allDown(now time.Time) (anyway bool) {
 	s := p.current()
 	if s == nil {

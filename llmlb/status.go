@@ -13,6 +13,10 @@ type PoolStatus struct {
 	// serves from those whose real traffic does not fail.
 	AllDown bool `json:"all_down,omitempty"`
 
+	// AllRefused says that checks have taken out all endpoints, and that the
+	// operator wants requests refused then.
+	AllRefused bool `json:"all_refused,omitempty"`
+
 	// Queue is what waits for a server.
 	Queue QueueStatus `json:"queue"`
 
@@ -136,7 +140,7 @@ func (p *Pool) Status(now time.Time) PoolStatus {
 			st.Endpoints = append(st.Endpoints, e.status(now, s))
 		}
 	}
-	st.AllDown = p.allDown(now)
+	st.AllDown, st.AllRefused = p.allDown(now), p.allRefused(now)
 	st.Models = p.modelStatus()
 	return st
 }
