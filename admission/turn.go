@@ -56,7 +56,7 @@ func (x *exchange) turn() *refusal {
 	case <-timer.C:
 		x.turns.tick() // a pause may end at this very moment
 	}
-	waits := x.turns.queue.Remove(w, time.Now())
+	waits := x.leave(w)
 	x.turns.arm(false) // the next one may have been tried
 	switch {
 	case x.gone():
@@ -68,6 +68,16 @@ func (x *exchange) turn() *refusal {
 		return x.inVain()
 	}
 	return nil
+}
+
+// leave takes the Call out of the queue, and reports whether it has no place. One whose
+// client is there, and wants an answer still, gets a last chance.
+func (x *exchange) leave(w *queue.Waiter) (waits bool) {
+	now := time.Now()
+	if x.gone() || x.until().Equal(x.deadline) {
+		return x.turns.queue.Remove(w, now)
+	}
+	return x.turns.queue.Last(w, now)
 }
 
 // waits reports whether requests like this one may wait.

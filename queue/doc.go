@@ -46,6 +46,10 @@
 // another one of its class takes the place of that one's newest, which is told to
 // leave. So no tenant keeps the others out by filling the queue.
 //
+// Selection may hold Calls back from an endpoint with room, because it warms up. That
+// is a reason to wait, and none to be refused: before anybody is, for its time is over
+// or the queue is full, Calls are tried once more, as their last chance.
+//
 // # Who calls it
 //
 // The admission handler, and the simulator with a clock of its own. The queue

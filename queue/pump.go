@@ -189,8 +189,9 @@ func (q *Queue) try(w *Waiter, now time.Time) Placement {
 	if len(q.warm) > 0 {
 		w.Call.Line = w
 	}
+	w.Call.Last = q.pressed
 	p := q.world.Place(w.Call, now)
-	w.Call.Line = nil
+	w.Call.Line, w.Call.Last = nil, q.pressed && p.Answer == Placed
 	w.answer, w.why = p.Answer, p.Why
 	return p
 }

@@ -69,6 +69,7 @@ type Queue struct {
 	looked  time.Time   // see relieve
 	lines   []*line     // scratch of Freed
 	again   atomic.Bool // see Again
+	pressed bool        // who is not placed now may have to be refused
 }
 
 // New returns an empty queue.
@@ -124,6 +125,9 @@ func (q *Queue) Push(w *Waiter, b Bounds, now time.Time) Entry {
 	if at := w.Call.RetryAt; !at.IsZero() && !w.Until.IsZero() && at.After(w.Until) {
 		q.leave(w)
 		return Hopeless
+	}
+	if q.press(c, b, now); w.flow == nil {
+		return Granted
 	}
 	if why := q.squeeze(w, c, b); why != Waiting {
 		q.leave(w)

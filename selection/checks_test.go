@@ -82,6 +82,7 @@ func TestChecksThatAreRefused(t *testing.T) {
 		{&Policy{SLO: &SLO{TPOT: long}}, "slo: tpot 2h"},
 		{&Policy{Readiness: &Readiness{Off: true}, Initial: "must_pass"}, "initial must_pass contradicts readiness off"},
 		{&Policy{Readiness: &Readiness{Off: true}, AllDown: "refuse"}, "all_down refuse means nothing with readiness off"},
+		{&Policy{Engine: "none", Canary: &Canary{Interval: d(time.Minute)}}, "canary needs a model with engine none"},
 		{&Policy{Engine: "none", Initial: "must_pass"}, "initial must_pass contradicts engine none"},
 		{&Policy{Engine: "none", Readiness: new(Readiness), AllDown: "refuse"}, "all_down refuse means nothing with engine none"},
 	} {
@@ -96,7 +97,7 @@ func TestChecksThatAreEnough(t *testing.T) {
 	for _, p := range []*Policy{
 		{Initial: "must_pass", AllDown: "refuse"},
 		{Engine: "none", Readiness: &Readiness{Path: "/ready"}, Initial: "must_pass", AllDown: "refuse"},
-		{Engine: "none", Canary: &Canary{Interval: caddy.Duration(time.Minute)}, Initial: "must_pass"},
+		{Engine: "none", Canary: &Canary{Interval: caddy.Duration(time.Minute), Model: "m"}, Initial: "must_pass"},
 		{Readiness: &Readiness{Off: true}, Canary: &Canary{Interval: caddy.Duration(time.Minute)}, AllDown: "refuse"},
 	} {
 		if err := p.check(); err != nil {

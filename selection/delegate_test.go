@@ -96,11 +96,11 @@ func TestPoliciesOfCaddyKeepToTheShare(t *testing.T) {
 		s.hold = hold
 	}
 	url := run(t, addressesOf(list...), "engine none\nstrategy round_robin", "")
-	last := list[2].Listener.Addr().String()
+	last, now := list[2].Listener.Addr().String(), time.Now().Add(time.Minute) // the pool is at work by then
 	for _, e := range pool(t).Endpoints() {
 		if e.Address() == last {
-			e.Drain(time.Now(), llmlb.DrainOrder{})
-			if err := e.Resume(time.Now()); err != nil {
+			e.Drain(now, llmlb.DrainOrder{})
+			if err := e.Resume(now); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -28,6 +28,7 @@ func Place(c *llmlb.Call, now time.Time) (v Verdict, waitsFor *llmlb.Endpoint, u
 }
 
 func place(c *llmlb.Call, now time.Time, hold bool) (v Verdict, waitsFor *llmlb.Endpoint, uncached int) {
+	c.Held = false
 	if c.Lease != nil {
 		return Granted, nil, 0
 	}

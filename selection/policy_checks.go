@@ -1,6 +1,7 @@
 package selection
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -98,6 +99,9 @@ func (p *Policy) checkChecks() error {
 		return fmt.Errorf("all_down %q is not known; have %s", p.AllDown, strings.Join(allDowns, ", "))
 	}
 	c := p.checks()
+	if c.Canary.On() && p.Engine == "none" && c.Canary.Model == "" {
+		return errors.New("canary needs a model with engine none: the servers are not asked which they have")
+	}
 	none := "readiness off"
 	switch {
 	case c.Canary.On():
@@ -126,7 +130,7 @@ func (p *Policy) readWarmUp(d *caddyfile.Dispenser) error {
 	if args[0] != "off" {
 		n, err := caddy.ParseDuration(args[0])
 		if err != nil || n <= 0 || n > maxWarmUp {
-			return d.Errf("bad warm_up '%s'; have a duration such as 30s, or off", args[0])
+			return d.Errf("bad warm_up '%s'; have a duration such as 30s, up to 1h, or off", args[0])
 		}
 		t = caddy.Duration(n)
 	}

@@ -122,61 +122,6 @@ func (w *world) own(address string) int {
 	return w.endpoint(address).Load(w.now, w.settings).Own
 }
 
-// Whoever can wait waits when the others are at their limit; whoever cannot goes to
-// the one that warms up.
-func TestTheOthersAreFull(t *testing.T) {
-	list := addresses(2)
-	build := func() *world {
-		w := newWorld(t, list...)
-		w.settings.Members[0].MaxConcurrent = 8
-		w.now = w.now.Add(time.Minute)
-		w.occupy(list[0], 8)
-		w.returning(list[1])
-		return w
-	}
-	w := build()
-	if got := w.open(20, 0, waiting); got[list[1]] != 1 {
-		t.Errorf("%v of those who can wait got a place, want one", got)
-	}
-	if c := w.call(prompt(part{"user", 600})); waiting(c, w.now) != Busy {
-		t.Error("one more got a place, or is not to wait")
-	}
-	if room, usable := Room(w.endpoint(list[1]), w.now); !room || !usable {
-		t.Errorf("room %v, usable %v: those who wait must be asked, in case they have no other", room, usable)
-	}
-	w.now = w.now.Add(15 * time.Second)
-	if got := w.open(20, 0, waiting); got[list[1]] != 4 {
-		t.Errorf("%v got a place at a share of a half, want five to be open", got)
-	}
-	w = build()
-	if got := w.open(20, 0, Grant); got[list[1]] != 20 {
-		t.Errorf("%v of those who cannot wait got a place, want all", got)
-	}
-}
-
-// Servers of other models are nobody to measure a share by: the only one of a model
-// gets all that is asked of it.
-func TestTheOnlyServerOfAModelWarmsUp(t *testing.T) {
-	list := addresses(2)
-	w := newWorld(t, list...)
-	w.now = w.now.Add(time.Minute)
-	w.models(list[0], llmlb.Model{ID: "large"})
-	w.models(list[1], llmlb.Model{ID: "small"})
-	w.returning(list[1])
-	f := prompt(part{"user", 600})
-	f.Model = "small"
-	for i := range 10 {
-		c := w.call(f)
-		if v := waiting(c, w.now); v != Granted || where(c) != list[1] {
-			t.Fatalf("call %d: verdict %v", i, v)
-		}
-		c.Begin(c.Lease.Endpoint(), w.now)
-	}
-	if room, _ := Room(w.endpoint(list[1]), w.now); !room {
-		t.Error("nobody who waits is asked any more")
-	}
-}
-
 // Nobody waits beside a degraded server that has room when the others have none,
 // though it has its share.
 func TestTheOthersAreFullBesideADegradedServer(t *testing.T) {

@@ -89,7 +89,7 @@ func (ch *choice) waitsFor(picked *seat) bool {
 func (ch *choice) onlyRoom() bool {
 	kept := ch.left[:0]
 	for _, s := range ch.left {
-		if s.room && (!s.over || isSlow(s.endpoint, ch.now)) {
+		if ch.isOpen(s) {
 			kept = append(kept, s)
 		}
 	}
