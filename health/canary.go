@@ -31,12 +31,15 @@ const (
 type canary struct {
 	*loop
 
-	asked  bool // a turn has come
-	from   time.Time
-	pause  pause           // until the next turn, counted from then
-	failed bool            // the last that told something did
-	plain  bool            // it takes completions alone, no chats
-	warned map[reason]bool // why it cannot be tried, as the log says
+	asked    bool            // a turn has come
+	under    *llmlb.Settings // those of the last turn
+	from     time.Time
+	pause    pause           // until the next turn, counted from then
+	failed   bool            // the last that told something did
+	spoke    bool            // and had begun to generate, which counters show too
+	plain    bool            // it takes completions alone, no chats
+	nameless time.Time       // since when one is lacking but for a model to ask for
+	warned   map[reason]bool // why it cannot be tried, as the log says
 }
 
 // pause is what the time until the next canary is counted by.
@@ -75,6 +78,9 @@ func (c *canary) next(now time.Time) time.Time {
 	case held:
 		interval = min(interval, canaryLook)
 	case resting:
+		if c.under != s {
+			return now // the reload may have been made to mend it
+		}
 		interval = max(interval, canaryRests)
 	case whole: // all of it
 	}
@@ -84,12 +90,13 @@ func (c *canary) next(now time.Time) time.Time {
 // turn implements job.
 func (c *canary) turn(ctx context.Context) {
 	s, now := c.runner.pool.Current(), time.Now()
-	c.asked = true
+	c.asked, c.under = true, s
 	if !tried(s, c.endpoint) {
 		return
 	}
 	options := tempted(s.Checks.Canary)
 	idle, may := c.may(s, &options, now)
+	c.warnNameless(s, now)
 	if !may {
 		return
 	}
@@ -113,6 +120,7 @@ func (c *canary) turn(ctx context.Context) {
 	default: // it is tried again soon
 	}
 	c.failed = shown.Verdict == llmlb.CheckFailed
+	c.spoke = c.failed && shown.Own
 	shown.Idle = idle
 	c.endpoint.ObserveCanary(now, shown.CheckResult, options)
 	c.log(&shown.CheckResult)
@@ -120,8 +128,9 @@ func (c *canary) turn(ctx context.Context) {
 
 // may reports whether a canary may be sent now, and whether nothing else runs at
 // the endpoint, as far as is known. Real traffic that succeeds is the best of
-// canaries; and none may wake a server, stand in the way where there is too much
-// to do, or keep one from ending.
+// canaries, but for a server that gets none of ours before one has passed; and none
+// may wake a server, stand in the way where there is too much to do, or keep one
+// from ending.
 func (c *canary) may(s *llmlb.Settings, options *llmlb.Canary, now time.Time) (idle, may bool) {
 	e, p := c.endpoint, c.runner.pool
 	p.Lock()
@@ -131,14 +140,27 @@ func (c *canary) may(s *llmlb.Settings, options *llmlb.Canary, now time.Time) (i
 		options.Model = c.model(&sig, now)
 	}
 	state, _, _ := e.State(now)
+	_, _, starting := e.Starting(s)
 	switch {
-	case options.Model == "", e.Gone(now), e.Asleep(now, s),
+	case e.Gone(now), e.Asleep(now, s),
 		state == llmlb.Draining, state == llmlb.Drained, state == llmlb.Overload,
-		state == llmlb.Starting && !c.bringsUp(s):
+		starting && !c.bringsUp(s):
+		c.from, c.pause, c.nameless = now, held, time.Time{}
+		return false, false
+	case options.Model == "":
 		c.from, c.pause = now, held
+		if c.nameless.IsZero() {
+			c.nameless = now
+		}
+		if state == llmlb.Down || sig.Loads == llmlb.LoadsModels && !starting {
+			c.nameless = time.Time{} // told already, or one comes with traffic
+		}
 		return false, false
 	}
-	if at := e.Generated(); !e.CheckedOut(s) && now.Sub(at) < options.Interval {
+	c.nameless = time.Time{}
+	// After one that failed and had begun to generate, what the server has generated
+	// may be nothing but that.
+	if at := e.Generated(); !starting && !c.spoke && !e.CheckedOut(s) && now.Sub(at) < options.Interval {
 		c.from, c.pause = at, whole
 		return false, false
 	}
@@ -195,11 +217,32 @@ func (c *canary) log(result *llmlb.CheckResult) {
 	case why == "":
 	case result.Verdict != llmlb.CheckUnsuitable:
 		c.runner.log().Debug("canary not passed", fields...)
-	case !c.warned[why] && len(c.warned) < maxReasons:
-		if c.warned == nil {
-			c.warned = make(map[reason]bool)
-		}
-		c.warned[why] = true
+	case c.warn(why):
 		c.runner.log().Warn("canary unsuitable", fields...)
 	}
+}
+
+// warnNameless warns the operator once that no canary is sent for want of a model.
+func (c *canary) warnNameless(s *llmlb.Settings, now time.Time) {
+	const why reason = "no model to ask for: the server has told none"
+	if c.nameless.IsZero() || now.Sub(c.nameless) < canaryWaits || !c.warn(why) {
+		return
+	}
+	to := "name a model for canary, or see that the server answers " + modelsPath
+	if s.Checks.MustPass {
+		to += "; with initial must_pass it may get nothing until then"
+	}
+	c.runner.log().Warn("canary not sent", append(endpointFields(c.endpoint), zap.String("reason", string(why)), zap.String("to_do", to))...)
+}
+
+// warn reports whether a reason is new to the log.
+func (c *canary) warn(why reason) bool {
+	if c.warned[why] || len(c.warned) >= maxReasons {
+		return false
+	}
+	if c.warned == nil {
+		c.warned = make(map[reason]bool)
+	}
+	c.warned[why] = true
+	return true
 }

@@ -102,7 +102,7 @@ func sendCanary(ctx context.Context, s *llmlb.Settings, address string, o *llmlb
 	}
 	read := canaryAnswer{reader: reader, began: sh.Began}
 	err := read.read(res.Body)
-	sh.TTFT = read.ttft
+	sh.TTFT, sh.Own = read.ttft, read.reader.Facts().Tokens > 0
 	return read.judge(sh, o, err, ctx.Err())
 }
 

@@ -136,7 +136,7 @@ func TestFrozenEngineIsOut(t *testing.T) {
 		if took, most := time.Since(frozen), interval+timeout+2*5*time.Second; took > most {
 			t.Errorf("out after %v, documented are %v", took, most)
 		}
-		if r := row(t, h, "a:1"); r.State != "down" || r.Reason != "no token within 4s" {
+		if r := row(t, h, "a:1"); r.State != "down" || r.Reason != "canary: no token within 4s" {
 			t.Errorf("row is %+v", r)
 		}
 		if n := net.mostOpen("canary of a:1"); n != 1 {

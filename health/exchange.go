@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -44,6 +45,7 @@ type memo struct {
 	address, at, path, accept string
 	token                     string
 
+	sent      string // the token, or nothing where the target may not see it
 	transport http.RoundTripper
 	target    target
 	request   *http.Request
@@ -61,6 +63,7 @@ type contact struct {
 	answered   bool // with any response at all
 	undialed   bool // no connection could be made
 	conclusive bool // the server answered, and will not answer otherwise soon
+	unsafe     bool // it was asked without the token, which TLS would not have hidden
 }
 
 // note tells the endpoint what was learned of reaching it.
@@ -72,6 +75,14 @@ func (c *contact) note(e *llmlb.Endpoint, now time.Time, why reason) {
 	case c.undialed:
 		e.NotReached(now, string(why))
 	}
+}
+
+// unkeyed is why a status came, if it is that the token was kept back.
+func (c *contact) unkeyed(status int, why reason) reason {
+	if c.unsafe && (status == http.StatusUnauthorized || status == http.StatusForbidden) {
+		return reason(strconv.Itoa(status) + ": upstream_auth is not sent over plain http")
+	}
+	return why
 }
 
 // send asks through the proxy's own transport, so that TLS settings and client
@@ -94,7 +105,7 @@ func (c *contact) send(ctx context.Context, s *llmlb.Settings, address string, q
 			*q.memo = *way
 		}
 	}
-	c.tried, c.own = true, way.target.own
+	c.tried, c.own, c.unsafe = true, way.target.own, token != "" && way.target.weaker
 	req, dial := way.request, way.dial
 	for moved := false; ; moved = true {
 		dial.reset()
@@ -119,7 +130,7 @@ func (c *contact) send(ctx context.Context, s *llmlb.Settings, address string, q
 		if q.body != nil || !t.follow(res.Header.Get("Location")) {
 			return nil, "redirect to another place"
 		}
-		req = newRequest(&t, q, token, dial)
+		req = newRequest(&t, q, way.sent, dial)
 	}
 }
 
@@ -135,10 +146,10 @@ func findWay(s *llmlb.Settings, address, token string, q *query) (*memo, reason)
 		return nil, badAddress
 	}
 	m := &memo{settings: s, address: address, at: q.at, path: q.path, accept: q.accept, token: token, transport: transport, target: t, dial: new(dialTrace)}
-	if !t.trusted {
-		token = ""
+	if t.trusted {
+		m.sent = token
 	}
-	m.request = newRequest(&t, q, token, m.dial)
+	m.request = newRequest(&t, q, m.sent, m.dial)
 	return m, ""
 }
 

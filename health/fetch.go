@@ -84,7 +84,7 @@ func (p *page) read(ctx context.Context, res *http.Response, a *ask, limit time.
 		// metrics are not implemented does not.
 		p.conclusive = res.StatusCode < 500 && res.StatusCode != http.StatusTooManyRequests ||
 			res.StatusCode == http.StatusNotImplemented
-		return statusReason(res.StatusCode)
+		return p.unkeyed(res.StatusCode, statusReason(res.StatusCode))
 	}
 	p.conclusive = true
 	p.header = res.Header

@@ -34,11 +34,12 @@ type readiness struct {
 
 	memo  memo
 	began time.Time // when the last check did, zero before the first
-	where string    // what was asked then
-	eager bool      // somebody waited for it to be ready then
-	mute  reason    // why it cannot be asked, as far as is known
-	said  reason    // the last of these that was logged
-	open  reason    // why the last check did not pass, as far as the log knows
+	under *llmlb.Settings
+	where string // what was asked then
+	eager bool   // somebody waited for it to be ready then
+	mute  reason // why it cannot be asked, as far as is known
+	said  reason // the last of these that was logged
+	open  reason // why the last check did not pass, as far as the log knows
 }
 
 // settled returns the settings with defaults where nothing is set.
@@ -66,6 +67,8 @@ func (r *readiness) next(now time.Time) time.Time {
 		return r.first(hash, interval)
 	case r.where != r.at(s):
 		return now
+	case r.mute != "" && r.under != s:
+		return now // the reload may have been made to mend it
 	case r.mute != "":
 		return nextTick(r.runner.epoch, hash, max(interval, seldom), r.began)
 	case r.starting(s):
@@ -113,6 +116,7 @@ func (r *readiness) own(s *llmlb.Settings) (path string, notReady int) {
 func (r *readiness) turn(ctx context.Context) {
 	r.began = time.Now()
 	s := r.runner.pool.Current()
+	r.under = s
 	if !asked(s, r.endpoint) {
 		return
 	}
@@ -126,8 +130,12 @@ func (r *readiness) turn(ctx context.Context) {
 	}
 	now := time.Now()
 	c.note(r.endpoint, now, reason(result.Reason))
-	if !tells {
+	if !tells && !r.eager {
 		return
+	}
+	if !tells {
+		// Too much to do is more than what is waited for: to be there.
+		result = llmlb.CheckResult{Began: result.Began, Verdict: llmlb.CheckPassed}
 	}
 	r.mute = ""
 	if result.Verdict == llmlb.CheckUnsuitable {
@@ -149,7 +157,7 @@ func askReady(ctx context.Context, s *llmlb.Settings, address string, q *query, 
 		body, why = readLittle(ctx, res, options.Timeout)
 		if why == "" {
 			result.Verdict, why, tells = readyVerdict(res.StatusCode, body, notReady, options.Path != "")
-			result.Reason = string(why)
+			result.Reason = string(c.unkeyed(res.StatusCode, why))
 			return result, c, tells
 		}
 	}

@@ -136,7 +136,7 @@ func TestFailingReadinessTakesOut(t *testing.T) {
 			t.Errorf("row is %+v after two checks that failed, want up", r)
 		}
 		time.Sleep(5 * time.Second)
-		if r := row(t, h, "a:1"); r.State != "down" || r.Reason != "500" {
+		if r := row(t, h, "a:1"); r.State != "down" || r.Reason != "readiness: 500" {
 			t.Errorf("row is %+v after three, want down for 500", r)
 		}
 		net.isReady("a:1", servesStatus(http.StatusOK))
@@ -333,7 +333,7 @@ func TestReadinessWithoutAnEngine(t *testing.T) {
 		if n := elsewhere.Load(); n < 11 || n > 13 {
 			t.Errorf("asked %d times in a minute, want 12", n)
 		}
-		if r := row(t, h, "a:1"); r.State != "down" || r.Reason != "404" {
+		if r := row(t, h, "a:1"); r.State != "down" || r.Reason != "readiness: 404" {
 			t.Errorf("row is %+v; want down, for the path that was named is not there", r)
 		}
 		other.end(t)
@@ -359,7 +359,7 @@ func TestProgressIsLife(t *testing.T) {
 		if r := row(t, h, "a:1"); r.State != "up" {
 			t.Errorf("row is %+v; want up, for it generates", r)
 		}
-		if r := row(t, h, "b:1"); r.State != "down" || r.Reason != "timeout after 2s" {
+		if r := row(t, h, "b:1"); r.State != "down" || r.Reason != "readiness: timeout after 2s" {
 			t.Errorf("row is %+v, want down", r)
 		}
 	})

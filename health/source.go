@@ -75,8 +75,12 @@ type target struct {
 	// learnt about reaching it holds for them.
 	own bool
 
-	// trusted says that this is the upstream's host, which may see its token.
+	// trusted says that this is the upstream's host, which may see its token, and
+	// that the token is no less safe on the way than with requests.
 	trusted bool
+
+	// weaker says that this goes without TLS, and requests do not.
+	weaker bool
 }
 
 // locate returns where to scrape the endpoint with the given dial address.
@@ -95,6 +99,10 @@ func locate(address string, src source, path, scheme string, transport any) (tar
 	if addr.IsUnixNetwork() || addr.IsFdNetwork() {
 		t.dial.Port, host = "", "localhost"
 	}
+	by, decides := transport.(reverseproxy.HealthCheckSchemeOverriderTransport)
+	if decides {
+		scheme = schemeOf(by, t.dial.Port)
+	}
 	t.url = url.URL{Scheme: scheme}
 	path = cmp.Or(src.path, path)
 	switch {
@@ -112,9 +120,11 @@ func locate(address string, src source, path, scheme string, transport any) (tar
 	case src.port != "":
 		t.redirect(host, src.port, addr)
 	}
-	if by, ok := transport.(reverseproxy.HealthCheckSchemeOverriderTransport); ok && src.url == nil {
-		t.url.Scheme = "http"
-		by.OverrideHealthCheckScheme(&t.url, t.dial.Port)
+	if decides && src.url == nil {
+		t.url.Scheme = schemeOf(by, t.dial.Port)
+	}
+	if t.weaker = scheme == "https" && t.url.Scheme != "https"; t.weaker {
+		t.trusted = false
 	}
 	// The connection pool of the transport is keyed by the URL's host, and Caddy
 	// puts the dial address there: doing the same shares its connections, and
@@ -134,6 +144,13 @@ func locate(address string, src source, path, scheme string, transport any) (tar
 	}
 	t.url.Path, t.url.RawPath, t.url.RawQuery = rel.Path, rel.RawPath, rel.RawQuery
 	return t, nil
+}
+
+// schemeOf returns how the transport speaks to a port.
+func schemeOf(by reverseproxy.HealthCheckSchemeOverriderTransport, port string) string {
+	u := url.URL{Scheme: "http"}
+	by.OverrideHealthCheckScheme(&u, port)
+	return u.Scheme
 }
 
 // redirect points the target at another socket than the upstream's own.
