@@ -5,6 +5,7 @@ import (
 	"maps"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -36,7 +37,7 @@ func numbers(t reflect.Type, path ...string) (list [][]string) {
 		if kind.Kind() == reflect.Pointer || kind.Kind() == reflect.Slice {
 			kind = kind.Elem()
 		}
-		inner := append(path[:len(path):len(path)], name)
+		inner := append(slices.Clip(path), name)
 		switch kind.Kind() {
 		case reflect.Int, reflect.Int64, reflect.Float64:
 			list = append(list, inner)

@@ -165,7 +165,7 @@ func TestReloadAsksAgain(t *testing.T) {
 		if before[0] == 0 || before[1] == 0 {
 			t.Fatalf("%v checks were impossible", before)
 		}
-		c, h = reload(c, "still wrong")
+		c, _ = reload(c, "still wrong")
 		time.Sleep(5 * time.Second)
 		if after := asked(); after[0] != before[0]+1 || after[1] != before[1]+1 {
 			t.Errorf("%v checks after a reload, %v before, want one more of each", after, before)
