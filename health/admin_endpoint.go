@@ -44,7 +44,7 @@ func (a admin) one(w http.ResponseWriter, r *http.Request) error {
 	}
 	answer, err := do[r.Method](r)
 	switch {
-	case errors.Is(err, llmlb.ErrDrainConfigured):
+	case errors.Is(err, llmlb.ErrDrainConfigured), errors.Is(err, llmlb.ErrDrainRemoved):
 		return caddy.APIError{HTTPStatus: http.StatusConflict, Err: err}
 	case err != nil:
 		return caddy.APIError{HTTPStatus: http.StatusBadRequest, Err: err}
@@ -83,7 +83,7 @@ func readSubject(escaped string) (s subject, err error) {
 }
 
 // action does what is asked for and returns what to answer. Its errors are the
-// client's, or llmlb.ErrDrainConfigured.
+// client's, llmlb.ErrDrainConfigured or llmlb.ErrDrainRemoved.
 type action func(*http.Request) (any, error)
 
 // methods returns what can be done with the subject, nil where there is none.

@@ -33,8 +33,17 @@ func TestChecksTakeOutEveryServer(t *testing.T) {
 				if list := lines(logs); count(list, `"level":"error","msg":"checks have taken out every endpoint; `) != 1 || count(list, what) != 1 {
 					t.Errorf("log %q", list)
 				}
-				if n := outages(h.Pool()); n != 1 {
-					t.Errorf("counted %d", n)
+				// A reload that changes what becomes of requests is told too.
+				other := newConfig(t, core)
+				s = settings(t, net, "a:1", "b:1")
+				s.Checks.Readiness.Path, s.Checks.Refuse = "/healthz", !refuse
+				other.watch(t, s)
+				other.start(t)
+				c.end(t)
+				c = other
+				time.Sleep(5 * time.Second)
+				if list := lines(logs); count(list, `"level":"error","msg":"checks have taken out every endpoint; `) != 2 || count(list, what) != 1 {
+					t.Errorf("log %q", list)
 				}
 				net.isReady("a:1", servesStatus(http.StatusOK))
 				time.Sleep(20 * time.Second)

@@ -91,6 +91,10 @@ func (d *drain) reason(now time.Time, left int) string {
 // endpoint drain.
 var ErrDrainConfigured = errors.New("the configuration drains it: take 'drain' out of its endpoint block and reload")
 
+// ErrDrainRemoved is the error of Resume where the configuration no longer names the
+// endpoint.
+var ErrDrainRemoved = errors.New("the configuration no longer names it: add it to the upstreams and reload")
+
 // Drain has the endpoint take nothing new until Resume, over reloads. What it
 // does already ends as it would. A second order replaces the first.
 func (e *Endpoint) Drain(now time.Time, o DrainOrder) {
@@ -106,20 +110,23 @@ func (e *Endpoint) Drain(now time.Time, o DrainOrder) {
 }
 
 // Resume ends an order to drain. It is no error where there was none. Where the
-// configuration has the endpoint drain too, the order ends and ErrDrainConfigured
-// says that this changes nothing yet. One that had drained, and can be asked whether
+// configuration has the endpoint drain too, or no longer names it, the order ends and
+// ErrDrainConfigured or ErrDrainRemoved says that this changes nothing yet. One that had drained, and can be asked whether
 // it is ready, has to say so before it gets anything.
 func (e *Endpoint) Resume(now time.Time) error {
-	configured := false
+	configured, removed := false, false
 	e.change(now, func() {
 		from, _, _ := e.State(now)
-		configured = e.drain.configured
+		configured, removed = e.drain.configured, e.removed()
 		e.drain.set(&e.drain.ordered, false, now)
 		if from == Drained {
 			e.returns(now)
 		}
 	})
-	if configured {
+	switch {
+	case removed:
+		return ErrDrainRemoved
+	case configured:
 		return ErrDrainConfigured
 	}
 	return nil

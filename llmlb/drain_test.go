@@ -207,6 +207,9 @@ func TestRemovedEndpointDrains(t *testing.T) {
 		t.Errorf("rows %+v", rows)
 	}
 	a.Drain(at(4), DrainOrder{})
+	if err := a.Resume(at(4)); !errors.Is(err, ErrDrainRemoved) {
+		t.Errorf("resumed though the configuration does not name it: %v", err)
+	}
 	open.EndAttempt(at(5), Served)
 	if rows := p.Status(at(5)).Endpoints; len(rows) != 1 {
 		t.Errorf("%d rows after its last stream", len(rows))

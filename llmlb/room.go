@@ -196,8 +196,14 @@ func (p *Pool) AllDown(now time.Time) bool {
 	return p.allDown(now)
 }
 
-// allRefused reports whether requests are refused because checks have taken out
-// every endpoint that could serve them. Under the pool's lock.
+// AllRefused reports whether requests are refused because checks have taken out
+// every endpoint that could serve them, and the operator wants that.
+func (p *Pool) AllRefused(now time.Time) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.allRefused(now)
+}
+
 func (p *Pool) allRefused(now time.Time) (refused bool) {
 	s := p.current()
 	if s == nil || !s.Checks.Refuse {
