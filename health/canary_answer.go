@@ -45,7 +45,7 @@ func (a *canaryAnswer) read(from io.Reader) error {
 			return nil
 		case err != nil:
 			return err
-		case facts.Failed && endsEvent(a.body):
+		case facts.Failed && a.reader.Stream() && endsEvent(a.body):
 			return nil // what it says of the error has been read
 		case len(a.body) >= maxCanary:
 			a.full = true

@@ -47,7 +47,7 @@ func FuzzCanaryAnswer(f *testing.F) {
 	for _, seed := range []string{
 		"", "data: [DONE]\n\n", "data: " + content("OK") + "\n\n", "data: " + content("OK") + "\n\ndata: {\"choices\":[{\"delta\":{},\"finish_reason\":\"length\"}]}\n\ndata: [DONE]\n\n",
 		"data: {\"error\":{\"message\":\"x\",\"code\":503}}\n\n", ": c\n\n", "{}", `{"choices":[]}`, `{"choices":[{"message":{"content":"OK"},"finish_reason":"stop"}]}`,
-		`{"choices":[{"message":{"content":["OK"]}}]}`, `{"error":{"message":"x"}}`, "data: {\"choices\":[{\"delta\":{\"reasoning\":\"OK\"}}]}\n\n",
+		`{"choices":[{"message":{"content":["OK"]}}]}`, `{"error":{"message":"x"}}`, "{\"error\":{\"message\":\"x}}\n\n\",\"code\":503}", "data: {\"choices\":[{\"delta\":{\"reasoning\":\"OK\"}}]}\n\n",
 	} {
 		f.Add([]byte(seed), false, "")
 		f.Add([]byte(seed), true, "OK")
