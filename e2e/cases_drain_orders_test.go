@@ -317,38 +317,7 @@ func TestEveryServerIsDrainedByOrder(t *testing.T) {
 		g.order(http.MethodPost, name, "/drain")
 	}
 	eventually(t, "both to be drained", func() bool { return g.endpoint("a").State == "drained" && g.endpoint("b").State == "drained" })
-	hits := a.count() + b.count()
-	a.seen()
-	b.seen()
-	goroutines := settled(t)
-	var all sync.WaitGroup
-	for i := range 5 {
-		all.Go(func() {
-			began := time.Now()
-			r, err := g.ask(http.DefaultClient, distinct(i))
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			r.isError(t, http.StatusServiceUnavailable)
-			if !strings.Contains(r.body, `"no_endpoint"`) || r.header.Get("Retry-After") == "" {
-				t.Errorf("%s (Retry-After %q)", r.body, r.header.Get("Retry-After"))
-			}
-			if took := time.Since(began); took > 1500*time.Millisecond {
-				t.Errorf("answered after %v, want at most the 500ms of max_wait", took)
-			}
-		})
-	}
-	all.Wait()
-	if n := a.count() + b.count() - hits; n != 0 {
-		t.Errorf("%d requests reached a server that drains", n)
-	}
-	if n := g.queued(); n != 0 {
-		t.Errorf("%d requests wait in the end", n)
-	}
-	if got := settled(t); got > goroutines+5 {
-		t.Errorf("%d goroutines afterwards, %d before", got, goroutines)
-	}
+	nobodyServes(t, g, a, b)
 }
 
 // While every server drains a request waits; a resume has it served at once.

@@ -155,6 +155,13 @@ func TestEveryServerDrains(t *testing.T) {
 	if err := g.load(site("drain\n")); err != nil {
 		t.Fatal(err)
 	}
+	nobodyServes(t, g, a, b)
+}
+
+// nobodyServes sends a few requests to a pool with a max_wait of 500ms, none of whose
+// servers takes any: each is refused in time, no server sees it, nothing is left.
+func nobodyServes(t *testing.T, g *gateway, a, b *backend) {
+	t.Helper()
 	hits := a.count() + b.count()
 	a.seen()
 	b.seen()

@@ -61,10 +61,7 @@ func TestReturnOfABusyServer(t *testing.T) {
 	_, list, _ := checked(t, Checks{Readiness: usualReadiness}, "a:1")
 	e := list[0]
 	walk(e, 1, "p")
-	for range downAfter {
-		e.NotReached(at(2), "connection refused")
-	}
-	e.Reached(at(3))
+	goneUntil(e, 3)
 	e.Progressed(at(3.9))
 	if got := walk(e, 4, "s"); got != "u" {
 		t.Errorf("it is %s", got)
@@ -133,10 +130,7 @@ func TestAnOldCheckIsNoReturn(t *testing.T) {
 	_, list, _ := checked(t, Checks{Readiness: usualReadiness}, "a:1")
 	e := list[0]
 	walk(e, 1, "p")
-	for range downAfter {
-		e.NotReached(at(2), "connection refused")
-	}
-	e.Reached(at(2.1))
+	goneUntil(e, 2.1)
 	e.ObserveReadiness(at(2.2), CheckResult{Began: at(1.9), Verdict: CheckPassed}, usualReadiness)
 	if s := stateAt(e, 2.2); s != Starting {
 		t.Errorf("it is %s", s)

@@ -103,16 +103,22 @@ func TestProgressIsLife(t *testing.T) {
 	}
 }
 
+// goneUntil has nobody reach the endpoint from second 2 on, until its port is open
+// again.
+func goneUntil(e *Endpoint, sec float64) {
+	for range downAfter {
+		e.NotReached(at(2), "connection refused")
+	}
+	e.Reached(at(sec))
+}
+
 // A server whose port is open again after a restart may still load its model. It
 // gets nothing before its check has passed.
 func TestReturnIsChecked(t *testing.T) {
 	_, list, news := checked(t, Checks{Readiness: usualReadiness}, "a:1")
 	e := list[0]
 	walk(e, 1, "p")
-	for range downAfter {
-		e.NotReached(at(2), "connection refused")
-	}
-	e.Reached(at(3))
+	goneUntil(e, 3)
 	if s := stateAt(e, 3); s != Starting {
 		t.Errorf("it is %s as soon as its port is open", s)
 	}
@@ -130,10 +136,7 @@ func TestReturnOfOneThatCannotBeChecked(t *testing.T) {
 	_, list, _ := checked(t, Checks{Readiness: usualReadiness}, "a:1")
 	e := list[0]
 	walk(e, 1, "u")
-	for range downAfter {
-		e.NotReached(at(2), "connection refused")
-	}
-	e.Reached(at(3))
+	goneUntil(e, 3)
 	if s := stateAt(e, 3); s != Up {
 		t.Errorf("it is %s", s)
 	}

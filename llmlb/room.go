@@ -163,7 +163,7 @@ func (p *Pool) OutSince(s *Settings, now time.Time) (since time.Time) {
 	inUse := false
 	p.Reachable(s, func(m *Member) {
 		e := p.Living(m.Endpoint)
-		if inUse = inUse || e.inUse(now, s); inUse {
+		if inUse = inUse || e.Usable(now, s); inUse {
 			return
 		}
 		if _, _, t := e.State(now); t.After(since) {
@@ -176,9 +176,10 @@ func (p *Pool) OutSince(s *Settings, now time.Time) (since time.Time) {
 	return since
 }
 
-// inUse reports whether the endpoint may get new work under the settings given,
-// be it as a trial, or although checks have taken it out with all others.
-func (e *Endpoint) inUse(now time.Time, s *Settings) bool {
+// Usable reports whether the endpoint may get new work under the settings given,
+// be it as a trial, or although checks have taken it out with all others. Under the
+// pool's lock.
+func (e *Endpoint) Usable(now time.Time, s *Settings) bool {
 	if e.drain.on() || e.Down(now) {
 		return false
 	}
@@ -210,7 +211,7 @@ func (p *Pool) allRefused(now time.Time) (refused bool) {
 		return false
 	}
 	for _, e := range p.Members(s) {
-		if e.inUse(now, s) {
+		if e.Usable(now, s) {
 			return false
 		}
 		refused = refused || !e.drain.on() && e.CheckedOut(s)
@@ -225,7 +226,7 @@ func (p *Pool) allDown(now time.Time) (anyway bool) {
 	}
 	for _, e := range p.Members(s) {
 		switch {
-		case !e.inUse(now, s):
+		case !e.Usable(now, s):
 		case e.CheckedOut(s):
 			anyway = true
 		default:

@@ -138,13 +138,8 @@ func Room(e *llmlb.Endpoint, now time.Time) (room, usable bool) {
 // the settings given. One that is down may get a trial, and is not in use. Under
 // the pool's lock.
 func inUse(e *llmlb.Endpoint, m *llmlb.Member, s *llmlb.Settings, now time.Time) bool {
-	if e.Draining() || e.Down(now) || e.Asleep(now, s) || m != nil && m.Available != nil && !m.Available() {
-		return false
-	}
-	if _, _, starting := e.Starting(s); starting {
-		return false
-	}
-	return !e.CheckedOut(s) || e.ServesAnyway(now, s)
+	available := m == nil || m.Available == nil || m.Available()
+	return available && !e.Asleep(now, s) && e.Usable(now, s)
 }
 
 // someWell reports whether checks have left an endpoint of the settings in use.
