@@ -54,9 +54,8 @@ const (
 
 // tempted returns the settings with what is not set.
 func tempted(c llmlb.Canary) llmlb.Canary {
-	c.Timeout = cmp.Or(c.Timeout, llmlb.DefaultCanaryTimeout)
-	c.Fails = cmp.Or(c.Fails, llmlb.DefaultCanaryFails)
-	c.MaxTokens = min(max(1, cmp.Or(c.MaxTokens, llmlb.DefaultCanaryMaxTokens)), llmlb.MaxCanaryTokens)
+	c = c.Settled()
+	c.MaxTokens = min(max(1, c.MaxTokens), llmlb.MaxCanaryTokens)
 	c.Prompt = cmp.Or(c.Prompt, canaryPrompt)
 	return c
 }

@@ -42,15 +42,6 @@ type readiness struct {
 	open  reason // why the last check did not pass, as far as the log knows
 }
 
-// settled returns the settings with defaults where nothing is set.
-func settled(c llmlb.Readiness) llmlb.Readiness {
-	c.Interval = cmp.Or(c.Interval, llmlb.DefaultReadinessInterval)
-	c.Timeout = cmp.Or(c.Timeout, llmlb.DefaultReadinessTimeout)
-	c.Fails = cmp.Or(c.Fails, llmlb.DefaultReadinessFails)
-	c.Passes = cmp.Or(c.Passes, llmlb.DefaultReadinessPasses)
-	return c
-}
-
 // next implements job. Turns are counted from the beginning of the last check: one
 // that hangs as long as the interval delays none.
 func (r *readiness) next(now time.Time) time.Time {
@@ -58,7 +49,7 @@ func (r *readiness) next(now time.Time) time.Time {
 	if s == nil {
 		return now.Add(time.Hour) // about to be ended
 	}
-	interval := settled(s.Checks.Readiness).Interval
+	interval := s.Checks.Readiness.Settled().Interval
 	hash := bits.RotateLeft64(r.hash, 32) // not at the moment of its scrape
 	switch {
 	case r.began.IsZero() && s.Checks.MustPass:
@@ -120,7 +111,7 @@ func (r *readiness) turn(ctx context.Context) {
 	if !asked(s, r.endpoint) {
 		return
 	}
-	options := settled(s.Checks.Readiness)
+	options := s.Checks.Readiness.Settled()
 	r.where, r.eager = r.at(s), r.starting(s)
 	path, notReady := r.own(s)
 	q := query{at: options.Path, path: path, accept: "*/*", memo: &r.memo}

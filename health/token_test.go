@@ -71,7 +71,7 @@ func TestTokenKeptBackIsSaid(t *testing.T) {
 		t.Errorf("scrape: %q, want %q", got.why, want)
 	}
 	s := &llmlb.Settings{Scrape: llmlb.Scrape{Bearer: "k"}, Upstream: func() (http.RoundTripper, string) { return rt, "https" }}
-	options := settled(llmlb.Readiness{Path: at})
+	options := llmlb.Readiness{Path: at}.Settled()
 	result, _, _ := askReady(t.Context(), s, upstream, &query{at: at, accept: "*/*"}, 0, &options)
 	if result.Verdict != llmlb.CheckFailed || result.Reason != string(want) {
 		t.Errorf("check: %v for %q, want %q", result.Verdict, result.Reason, want)

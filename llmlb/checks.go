@@ -1,6 +1,7 @@
 package llmlb
 
 import (
+	"cmp"
 	"sync/atomic"
 	"time"
 )
@@ -81,6 +82,24 @@ type Canary struct {
 
 	// Fails in a row take the endpoint out.
 	Fails int
+}
+
+// Settled returns the settings with their defaults where nothing is set.
+func (r Readiness) Settled() Readiness {
+	r.Interval = cmp.Or(r.Interval, DefaultReadinessInterval)
+	r.Timeout = cmp.Or(r.Timeout, DefaultReadinessTimeout)
+	r.Fails = cmp.Or(r.Fails, DefaultReadinessFails)
+	r.Passes = cmp.Or(r.Passes, DefaultReadinessPasses)
+	return r
+}
+
+// Settled returns the settings with their defaults where nothing is set, but for the
+// interval, which is whether canaries are sent, and the prompt.
+func (c Canary) Settled() Canary {
+	c.MaxTokens = cmp.Or(c.MaxTokens, DefaultCanaryMaxTokens)
+	c.Timeout = cmp.Or(c.Timeout, DefaultCanaryTimeout)
+	c.Fails = cmp.Or(c.Fails, DefaultCanaryFails)
+	return c
 }
 
 // On reports whether canaries are sent.

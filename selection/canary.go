@@ -1,7 +1,6 @@
 package selection
 
 import (
-	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -56,14 +55,10 @@ func (c *Canary) settings() llmlb.Canary {
 		return llmlb.Canary{}
 	}
 	return llmlb.Canary{
-		Interval:  time.Duration(c.Interval),
-		Prompt:    c.Prompt,
-		Expect:    c.Expect,
-		Model:     c.Model,
-		MaxTokens: cmp.Or(c.MaxTokens, llmlb.DefaultCanaryMaxTokens),
-		Timeout:   cmp.Or(time.Duration(c.Timeout), llmlb.DefaultCanaryTimeout),
-		Fails:     cmp.Or(c.Fails, llmlb.DefaultCanaryFails),
-	}
+		Interval: time.Duration(c.Interval), Timeout: time.Duration(c.Timeout),
+		Prompt: c.Prompt, Expect: c.Expect, Model: c.Model,
+		MaxTokens: c.MaxTokens, Fails: c.Fails,
+	}.Settled()
 }
 
 func (c *Canary) check() error {

@@ -1,7 +1,6 @@
 package selection
 
 import (
-	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -53,11 +52,9 @@ func (r *Readiness) settings() llmlb.Readiness {
 	}
 	return llmlb.Readiness{
 		Off: r.Off, Path: r.Path,
-		Interval: cmp.Or(time.Duration(r.Interval), llmlb.DefaultReadinessInterval),
-		Timeout:  cmp.Or(time.Duration(r.Timeout), llmlb.DefaultReadinessTimeout),
-		Fails:    cmp.Or(r.Fails, llmlb.DefaultReadinessFails),
-		Passes:   cmp.Or(r.Passes, llmlb.DefaultReadinessPasses),
-	}
+		Interval: time.Duration(r.Interval), Timeout: time.Duration(r.Timeout),
+		Fails: r.Fails, Passes: r.Passes,
+	}.Settled()
 }
 
 func (r *Readiness) check() error {
