@@ -7,10 +7,9 @@ const none = int32(-1)
 
 // block is one page of KV memory.
 type block struct {
-	id         uint64 // the hash under which it can be found, if findable
-	refs       int32  // sequences that hold it
-	prev, next int32  // neighbours among the idle blocks
-	findable   bool   // full, and its content known by id
+	refs       int32 // sequences that hold it
+	prev, next int32 // neighbours among the idle blocks
+	findable   bool  // full, and its content known by id
 }
 
 // blockPool is the KV memory. Every block is in exactly one of three states:
@@ -20,7 +19,7 @@ type block struct {
 type blockPool struct {
 	blocks     []block
 	free       []int32 // a stack
-	index      map[uint64]int32
+	index      table
 	head, tail int32 // idle blocks: head is evicted next
 	idle       int
 	evictions  int64
@@ -30,7 +29,7 @@ func newBlockPool(total int) blockPool {
 	p := blockPool{
 		blocks: make([]block, total),
 		free:   make([]int32, total),
-		index:  make(map[uint64]int32, total),
+		index:  newTable(total),
 		head:   none,
 		tail:   none,
 	}
@@ -57,7 +56,7 @@ func (p *blockPool) take() int32 {
 	} else {
 		i = p.head
 		p.unlink(i)
-		delete(p.index, p.blocks[i].id)
+		p.index.remove(p.index.ids[i])
 		p.blocks[i].findable = false
 		p.evictions++
 	}
@@ -81,11 +80,7 @@ func (p *blockPool) publish(i int32, id uint64) {
 	if b.findable {
 		return
 	}
-	if _, taken := p.index[id]; taken {
-		return
-	}
-	b.id, b.findable = id, true
-	p.index[id] = i
+	b.findable = p.index.add(id, i)
 }
 
 // release gives up a sequence's blocks, tail first: the head of a prompt is

@@ -6,7 +6,7 @@ import "fmt"
 const maxKVTokens = 1 << 26
 
 // Config describes one engine. Preset fills it in; every field may then be
-// changed. All fields except PublishEarly are required.
+// changed. All fields up to MaxBatchedTokens are required.
 type Config struct {
 	// Costs tell how long a step takes.
 	Costs Costs
@@ -24,6 +24,9 @@ type Config struct {
 	// scheduled, so that sequences admitted in that step share it already, as
 	// vLLM V1 does. Default: findable when the step ends.
 	PublishEarly bool
+	// Store is a prefix cache that several replicas share beside their own.
+	// Default: none.
+	Store *Store
 }
 
 func (c Config) validate() error {
@@ -40,6 +43,9 @@ func (c Config) validate() error {
 		if f.value < 1 || f.value > f.limit {
 			return fmt.Errorf("checking engine limits: %s of %d is not between 1 and %d", f.name, f.value, f.limit)
 		}
+	}
+	if c.Store != nil && c.Store.blockSize != c.BlockSize {
+		return fmt.Errorf("checking engine limits: blocks of %d tokens do not fit a store of blocks of %d", c.BlockSize, c.Store.blockSize)
 	}
 	if c.KVTokens < c.BlockSize {
 		return fmt.Errorf("checking engine limits: kv tokens of %d hold no block of %d", c.KVTokens, c.BlockSize)

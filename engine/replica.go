@@ -28,7 +28,8 @@ type Replica struct {
 // counters only grow.
 type counters struct {
 	queries, hits                int64
-	allHits, prefilled, decoded  int64
+	allHits, fetched             int64
+	prefilled, decoded           int64
 	generated, lost, preemptions int64
 	steps                        int64
 }
@@ -93,7 +94,7 @@ func (r *Replica) Abort(id uint64) bool {
 		i := slices.Index(r.running, s)
 		r.running = slices.Delete(r.running, i, i+1)
 		r.counters.lost += int64(s.computed)
-		r.pool.release(s.blocks)
+		r.release(s)
 	}
 	if s.inStep {
 		s.phase = gone // End still meets it in the step
@@ -136,6 +137,8 @@ type Stats struct {
 	// ReusedTokens counts tokens found in the cache by every admission, also
 	// when a preempted sequence came back.
 	ReusedTokens int64
+	// FetchedTokens counts those of them that only the shared store had.
+	FetchedTokens int64
 	// PrefillTokens and DecodeTokens count tokens computed: prompts and what
 	// preemption made recompute, and one per further generated token.
 	PrefillTokens, DecodeTokens int64
@@ -164,10 +167,11 @@ func (r *Replica) Stats() Stats {
 		FreeBlocks:       len(r.pool.free),
 		IdleBlocks:       r.pool.idle,
 		ReferencedBlocks: r.pool.referenced(),
-		CachedTokens:     len(r.pool.index) * r.config.BlockSize,
+		CachedTokens:     r.pool.index.length * r.config.BlockSize,
 		QueryTokens:      c.queries,
 		HitTokens:        c.hits,
 		ReusedTokens:     c.allHits,
+		FetchedTokens:    c.fetched,
 		PrefillTokens:    c.prefilled,
 		DecodeTokens:     c.decoded,
 		GeneratedTokens:  c.generated,

@@ -78,24 +78,26 @@ func (r *Replica) scheduleWaiting(now time.Duration, budget *int, l *load, st *S
 		hit := min(len(s.blocks)*r.config.BlockSize, s.target()-1)
 		n := min(s.target()-hit, *budget)
 		need := r.blocksFor(hit+n) - len(s.blocks)
-		revived := 0
+		revived, fetched := 0, 0
 		for _, b := range s.blocks {
-			if r.pool.blocks[b].refs == 0 {
+			switch {
+			case b == none:
+				fetched++
+			case r.pool.blocks[b].refs == 0:
 				revived++
 			}
 		}
-		if need > r.pool.available()-revived {
+		if need > r.pool.available()-revived-fetched {
 			s.blocks = s.blocks[:0]
 			return
 		}
 		r.waiting.remove(s)
-		for _, b := range s.blocks {
-			r.pool.hold(b)
-		}
+		r.useBlocks(s, fetched)
 		s.phase = running
 		s.computed = hit
 		s.published = len(s.blocks)
 		r.counters.allHits += int64(hit)
+		r.counters.fetched += int64(min(fetched*r.config.BlockSize, hit))
 		if !s.seen {
 			s.seen = true
 			s.scheduled = now
@@ -108,17 +110,45 @@ func (r *Replica) scheduleWaiting(now time.Duration, budget *int, l *load, st *S
 	}
 }
 
-// findPrefix appends the leading blocks that memory holds already.
+// findPrefix appends the leading blocks that memory holds already, and none in
+// place of one that only the shared store has.
 func (r *Replica) findPrefix(s *sequence, found []int32) []int32 {
 	limit := min(len(s.Blocks), s.target()/r.config.BlockSize)
 	for _, id := range s.Blocks[:limit] {
-		b, ok := r.pool.index[id]
+		b, ok := r.pool.index.get(id)
 		if !ok {
-			break
+			if r.config.Store == nil || !r.config.Store.has(id) {
+				break
+			}
+			b = none
 		}
 		found = append(found, b)
 	}
 	return found
+}
+
+// useBlocks takes hold of what findPrefix found. Blocks that were in memory
+// come first, lest those to be fetched push them out.
+func (r *Replica) useBlocks(s *sequence, fetched int) {
+	for _, b := range s.blocks {
+		if b != none {
+			r.pool.hold(b)
+		}
+	}
+	if r.config.Store == nil {
+		return
+	}
+	r.config.Store.touch(s.Blocks[:len(s.blocks)])
+	for i, b := range s.blocks {
+		if fetched == 0 {
+			break
+		}
+		if b == none {
+			s.blocks[i] = r.pool.take()
+			r.pool.publish(s.blocks[i], s.Blocks[i])
+			fetched--
+		}
+	}
 }
 
 // schedule takes the memory for n more tokens of s and adds them to the step.
@@ -146,7 +176,7 @@ func (r *Replica) schedule(s *sequence, n, need int, budget *int, l *load, st *S
 // head of the queue. Its prompt and what it has generated so far are computed
 // again, except for what the cache still holds by then.
 func (r *Replica) preempt(s *sequence) {
-	r.pool.release(s.blocks)
+	r.release(s)
 	s.blocks = s.blocks[:0]
 	r.counters.lost += int64(s.computed)
 	r.counters.preemptions++
@@ -195,7 +225,7 @@ func (r *Replica) End(events []Event) []Event {
 		})
 		if done {
 			delete(r.byID, s.ID)
-			r.pool.release(s.blocks)
+			r.release(s)
 			s.phase = gone
 			finished = true
 		}
@@ -223,9 +253,24 @@ func (r *Replica) dropFinished() {
 
 // publish makes the full blocks among the first tokens findable.
 func (r *Replica) publish(s *sequence, tokens int) {
-	full := min(tokens/r.config.BlockSize, len(s.Blocks), len(s.blocks))
-	for ; s.published < full; s.published++ {
-		r.pool.publish(s.blocks[s.published], s.Blocks[s.published])
+	from, full := s.published, min(tokens/r.config.BlockSize, len(s.Blocks), len(s.blocks))
+	if from >= full {
+		return
+	}
+	for i := from; i < full; i++ {
+		r.pool.publish(s.blocks[i], s.Blocks[i])
+	}
+	s.published = full
+	if r.config.Store != nil {
+		r.config.Store.put(s.Blocks[from:full])
+	}
+}
+
+// release gives up a sequence's memory; its content may stay in the cache.
+func (r *Replica) release(s *sequence) {
+	r.pool.release(s.blocks)
+	if r.config.Store != nil {
+		r.config.Store.touch(s.Blocks[:s.published])
 	}
 }
 

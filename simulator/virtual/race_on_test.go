@@ -1,6 +1,6 @@
 //go:build race
 
-package simulator
+package virtual
 
 // raceDetector says that everything takes ten times as long.
 const raceDetector = true

@@ -1,5 +1,5 @@
 //go:build !race
 
-package simulator
+package virtual
 
 const raceDetector = false

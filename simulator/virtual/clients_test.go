@@ -1,4 +1,4 @@
-package simulator
+package virtual
 
 import (
 	"slices"
@@ -60,7 +60,9 @@ func (w *world) openLoop(perSecond float64, next func() *prompt) {
 func (w *world) neighbours(perSecond float64, next func() *prompt) {
 	var arrive func()
 	arrive = func() {
-		w.machines[w.rng.IntN(len(w.machines))].elsewhere(next())
+		if err := w.machines[w.rng.IntN(len(w.machines))].elsewhere(next()); err != nil {
+			w.t.Fatal(err)
+		}
 		w.after(w.exponential(perSecond), arrives, arrive)
 	}
 	w.after(w.exponential(perSecond), arrives, arrive)

@@ -1,4 +1,4 @@
-package simulator
+package virtual
 
 import (
 	"testing"
@@ -7,53 +7,17 @@ import (
 	"github.com/caddy-llmlb/caddy-llmlb/engine"
 )
 
-// replica drives one engine in virtual time.
-type replica struct {
-	line    *timeline
-	engine  *engine.Replica
-	stepped func()             // the plan of every step's end
-	token   func(engine.Event) // told of every token
-	events  []engine.Event
-	busy    bool
-	worked  time.Duration // spent in steps
-}
+// defaultEngine is the one of tests that need no other.
+const defaultEngine = "8b-h100"
 
-func newReplica(t testing.TB, line *timeline, cfg engine.Config, token func(engine.Event)) *replica {
+// mustReplica is newReplica in tests.
+func mustReplica(t testing.TB, line *timeline, cfg engine.Config, token func(engine.Event)) *replica {
 	t.Helper()
-	e, err := engine.New(cfg)
+	r, err := newReplica(line, cfg, token)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &replica{line: line, engine: e, token: token}
-	r.stepped = r.endStep
 	return r
-}
-
-// add queues a request, and wakes the engine if it has nothing to do.
-func (r *replica) add(req engine.Request) error {
-	if err := r.engine.Add(r.line.now, req); err != nil {
-		return err
-	}
-	if !r.busy {
-		r.step()
-	}
-	return nil
-}
-
-func (r *replica) step() {
-	st, more := r.engine.Begin(r.line.now)
-	if r.busy = more; more {
-		r.worked += st.Duration
-		r.line.after(st.Duration, stepEnds, r.stepped)
-	}
-}
-
-func (r *replica) endStep() {
-	r.events = r.engine.End(r.events[:0])
-	for _, e := range r.events {
-		r.token(e)
-	}
-	r.step()
 }
 
 // faster is the same engine on an accelerator that is so many times faster.
@@ -73,7 +37,7 @@ func TestReplicaTakesAsLongAsItsSteps(t *testing.T) {
 		var line timeline
 		var last time.Duration
 		tokens := 0
-		r := newReplica(t, &line, faster(cfg, speed), func(engine.Event) { tokens++; last = line.now })
+		r := mustReplica(t, &line, faster(cfg, speed), func(engine.Event) { tokens++; last = line.now })
 		for id := range uint64(2) {
 			line.after(time.Second, arrives, func() {
 				if err := r.add(engine.Request{ID: id, Input: 3000, Output: 50}); err != nil {

@@ -1,4 +1,4 @@
-package simulator
+package virtual
 
 import (
 	"slices"
@@ -32,7 +32,7 @@ func (p *prompt) input() (tokens int) {
 func (p *prompt) features() llmlb.Features {
 	const bytes = bytesPerToken
 	n := p.input()
-	f := llmlb.Features{API: "chat", Model: defaultModel, Stream: true, InputTokens: n, PromptBytes: n * bytes}
+	f := llmlb.Features{API: "chat", Model: model, Stream: true, InputTokens: n, PromptBytes: n * bytes}
 	f.Blocks = make([]uint64, llmlb.BlockCount(n*bytes))
 	w := walk{text: p.text}
 	for i := range f.Blocks {
@@ -78,10 +78,4 @@ func (w *walk) hash(n int) uint64 {
 	return scramble(w.before ^ scramble(w.text[0].id) + uint64(n-w.start))
 }
 
-// scramble is the finaliser of splitmix64.
-func scramble(x uint64) uint64 {
-	x += 0x9e3779b97f4a7c15
-	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
-	x = (x ^ x>>27) * 0x94d049bb133111eb
-	return x ^ x>>31
-}
+func (p *prompt) pieces() (ids []uint64, tokens int) { return nil, 0 }

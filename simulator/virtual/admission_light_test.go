@@ -1,4 +1,4 @@
-package simulator
+package virtual
 
 import (
 	"fmt"

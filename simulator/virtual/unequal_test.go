@@ -1,4 +1,4 @@
-package simulator
+package virtual
 
 import (
 	"fmt"
@@ -62,7 +62,7 @@ func TestUnequalServersShareTheWorkBySpeed(t *testing.T) {
 					learned, n := 0.0, 0.0
 					for calls := 200; calls <= 600; calls += 25 {
 						w.settle(calls)
-						learned += w.machines[1].speed() / w.machines[0].speed()
+						learned += w.speed(w.machines[1]) / w.speed(w.machines[0])
 						n++
 					}
 					for _, span := range []struct {

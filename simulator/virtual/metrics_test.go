@@ -1,4 +1,4 @@
-package simulator
+package virtual
 
 import (
 	"testing"
@@ -21,7 +21,7 @@ func TestMetricsThatAreWrongDrawNoWork(t *testing.T) {
 	run := func(seed uint64, load func(*world), tell func(*llmlb.Signals) bool) (share, ttft float64) {
 		w := newWorld(t, seed, servers...).scraped()
 		liar := w.machines[w.rng.IntN(len(servers))]
-		liar.tell = tell
+		w.lies(liar, tell)
 		load(w)
 		w.settle(calls)
 		work := w.work(100, calls)

@@ -1,4 +1,4 @@
-package simulator
+package virtual
 
 import (
 	"fmt"
@@ -15,7 +15,7 @@ import (
 // lose patience at any moment, and less room in the queue than they would fill.
 // A plain one has one class, prompts that have nothing in common, and no limit on
 // KV memory: nothing that makes one server's place depend on others' state.
-func rush(t *testing.T, seed uint64, metrics, plain bool) (*world, *lounge) {
+func rush(t *testing.T, seed uint64, metrics, plain bool) (*world, *gateway) {
 	slow, _ := engine.Preset("8b-a100")
 	fast, _ := engine.Preset("8b-h100")
 	w := newWorld(t, seed, slow, fast, slow)
@@ -85,10 +85,10 @@ func TestEveryCallEndsOnce(t *testing.T) {
 			}
 			w.pool.Lock()
 			for _, m := range w.machines {
-				l := m.endpoint.Ledger()
+				l := w.of(m).Ledger()
 				a, b := l.OwnCalls()
 				p, o := l.TokensInFlight()
-				silent, quiet := m.endpoint.Silent()
+				silent, quiet := w.of(m).Silent()
 				if a != 0 || b != 0 || p != 0 || o != 0 || silent != 0 || quiet != 0 {
 					t.Errorf("seed %d: endpoint %d has %d and %d calls, %d and %d tokens booked, though all have ended", seed, m.number, a, b, p, o)
 				}
@@ -118,7 +118,7 @@ func TestNoPlaceIsLeftUnused(t *testing.T) {
 							asked++
 							n := d.placed
 							for _, m := range w.machines {
-								d.queue.Freed(m.endpoint, w.clock())
+								d.queue.Freed(w.of(m), w.clock())
 							}
 							late += d.placed - n
 						}

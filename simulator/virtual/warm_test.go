@@ -1,4 +1,4 @@
-package simulator
+package virtual
 
 import (
 	"fmt"
@@ -40,14 +40,13 @@ func (w *world) unrelated() func() (*guest, *prompt) {
 }
 
 // replace has the machine drain, and another process take its place.
-func (m *machine) replace() {
-	w := m.world
-	w.after(drains, scrapes, func() { m.endpoint.Drain(w.clock(), llmlb.DrainOrder{}) })
+func (w *world) replace(m *machine) {
+	w.after(drains, scrapes, func() { w.of(m).Drain(w.clock(), llmlb.DrainOrder{}) })
 	w.after(comesBack, scrapes, func() {
-		if len(m.open) > 0 {
-			w.t.Fatalf("%d calls are still open after %v of draining", len(m.open), comesBack-drains)
+		if m.open > 0 {
+			w.t.Fatalf("%d calls are still open after %v of draining", m.open, comesBack-drains)
 		}
-		r := newReplica(w.t, &w.timeline, m.engine.Config(), m.token)
+		r := mustReplica(w.t, &w.timeline, m.engine.Config(), m.token)
 		done := r.worked
 		r.stepped = func() {
 			took := r.worked - done
@@ -59,11 +58,11 @@ func (m *machine) replace() {
 			}
 		}
 		m.replica, m.counters = r, counters{}
-		m.tell = func(s *llmlb.Signals) bool {
+		w.lies(m, func(s *llmlb.Signals) bool {
 			s.ProcessStart += comesBack.Seconds()
 			return true
-		}
-		if err := m.endpoint.Resume(w.clock()); err != nil {
+		})
+		if err := w.of(m).Resume(w.clock()); err != nil {
 			w.t.Fatal(err)
 		}
 	})
@@ -85,18 +84,18 @@ func comingBack(t *testing.T, cfg engine.Config, seed uint64, load float64, asks
 	w.settings.Checks.WarmUp = warmUp
 	w.queued()
 	m := w.machines[0]
-	m.replace()
+	w.replace(m)
 	w.during(load, 0, comesBack+spans[4], asks(w))
 	for i := range spans[1:] {
 		own, others := 0.0, 0.0
 		for at := spans[i]; at < spans[i+1]; at += 50 * time.Millisecond {
 			w.after(comesBack+at, scrapes, func() {
-				own += float64(len(m.open))
+				own += float64(m.open)
 				for _, o := range w.machines[1:] {
-					others += float64(len(o.open)) / 3
+					others += float64(o.open) / 3
 				}
 				if i == 0 {
-					c.most = max(c.most, float64(len(m.open)))
+					c.most = max(c.most, float64(m.open))
 				}
 			})
 		}

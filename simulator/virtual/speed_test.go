@@ -1,4 +1,4 @@
-package simulator
+package virtual
 
 import (
 	"fmt"
@@ -14,7 +14,7 @@ func prefillSpeed(t testing.TB, cfg engine.Config, short, long int) float64 {
 	t.Helper()
 	took := func(tokens int) time.Duration {
 		var line timeline
-		r := newReplica(t, &line, cfg, func(engine.Event) {})
+		r := mustReplica(t, &line, cfg, func(engine.Event) {})
 		if err := r.add(engine.Request{Input: tokens, Output: 1}); err != nil {
 			t.Fatal(err)
 		}
@@ -48,7 +48,7 @@ func TestTheSpeedLearnedIsTheEngines(t *testing.T) {
 					mean := 0.0
 					for i := range 10 {
 						w.settle(100 + 10*i)
-						mean += w.machines[0].speed() / 10
+						mean += w.speed(w.machines[0]) / 10
 					}
 					if mean < 0.8*want || mean > 1.2*want {
 						t.Errorf("learned %.0f tokens a second, want the engine's %.0f ± 20 %%", mean, want)
