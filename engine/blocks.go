@@ -7,9 +7,9 @@ const none = int32(-1)
 
 // block is one page of KV memory.
 type block struct {
+	stamp      int64 // when it became idle, if it is
 	refs       int32 // sequences that hold it
 	prev, next int32 // neighbours among the idle blocks
-	findable   bool  // full, and its content known by id
 }
 
 // blockPool is the KV memory. Every block is in exactly one of three states:
@@ -22,6 +22,8 @@ type blockPool struct {
 	index      table
 	head, tail int32 // idle blocks: head is evicted next
 	idle       int
+	clock      int64 // the stamp of the block that became idle last
+	horizon    int64 // the stamp of the block that was evicted last
 	evictions  int64
 }
 
@@ -56,8 +58,8 @@ func (p *blockPool) take() int32 {
 	} else {
 		i = p.head
 		p.unlink(i)
-		p.index.remove(p.index.ids[i])
-		p.blocks[i].findable = false
+		p.horizon = p.blocks[i].stamp
+		p.index.remove(i)
 		p.evictions++
 	}
 	p.blocks[i].refs = 1
@@ -76,11 +78,9 @@ func (p *blockPool) hold(i int32) {
 // publish makes a block findable. A second block of the same content stays
 // private: the first keeps the id.
 func (p *blockPool) publish(i int32, id uint64) {
-	b := &p.blocks[i]
-	if b.findable {
-		return
+	if !p.index.has(i) {
+		p.index.add(id, i)
 	}
-	b.findable = p.index.add(id, i)
 }
 
 // release gives up a sequence's blocks, tail first: the head of a prompt is
@@ -91,7 +91,7 @@ func (p *blockPool) release(blocks []int32) {
 		b.refs--
 		switch {
 		case b.refs > 0:
-		case b.findable:
+		case p.index.has(i):
 			p.link(i)
 		default:
 			p.free = append(p.free, i)
@@ -99,8 +99,18 @@ func (p *blockPool) release(blocks []int32) {
 	}
 }
 
+// stampOf is the lowest stamp that a block will have when it is evicted.
+func (p *blockPool) stampOf(i int32) int64 {
+	if b := &p.blocks[i]; b.refs == 0 {
+		return b.stamp
+	}
+	return p.clock + 1
+}
+
 func (p *blockPool) link(i int32) {
 	b := &p.blocks[i]
+	p.clock++
+	b.stamp = p.clock
 	b.prev, b.next = p.tail, none
 	if p.tail == none {
 		p.head = i

@@ -107,7 +107,7 @@ func TestEvictionOrder(t *testing.T) {
 		id    uint64
 		there bool
 	}{{1000, true}, {1001, false}, {1002, false}, {2000, true}, {2001, true}, {2002, true}} {
-		if _, ok := r.pool.index[tc.id]; ok != tc.there {
+		if _, ok := r.pool.index.get(tc.id); ok != tc.there {
 			t.Errorf("block %d in memory: %v, want %v", tc.id, ok, tc.there)
 		}
 	}
@@ -116,7 +116,7 @@ func TestEvictionOrder(t *testing.T) {
 	drain(t, r)
 	add(t, r, Request{ID: 5, Input: 16, Output: 1})
 	drain(t, r)
-	if _, ok := r.pool.index[1000]; !ok {
+	if _, ok := r.pool.index.get(1000); !ok {
 		t.Error("the prefix used last was evicted before older ones")
 	}
 }

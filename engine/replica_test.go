@@ -78,7 +78,7 @@ func checkMemory(t testing.TB, r *Replica) {
 	listed := 0
 	for i := r.pool.head; i != none; i = r.pool.blocks[i].next {
 		listed++
-		if b := r.pool.blocks[i]; b.refs != 0 || !b.findable {
+		if b := r.pool.blocks[i]; b.refs != 0 || !r.pool.index.has(i) {
 			t.Fatalf("block %d is listed as idle: %+v", i, b)
 		}
 	}
@@ -93,7 +93,10 @@ func checkMemory(t testing.TB, r *Replica) {
 		if b.refs > 0 {
 			held++
 		}
-		if j, ok := r.pool.index[b.id]; b.findable && (!ok || j != int32(i)) {
+		if !r.pool.index.has(int32(i)) {
+			continue
+		}
+		if j, ok := r.pool.index.get(r.pool.index.entries[i].id); !ok || j != int32(i) {
 			t.Fatalf("block %d cannot be found by its id", i)
 		}
 	}

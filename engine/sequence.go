@@ -60,6 +60,7 @@ type sequence struct {
 	arrived     time.Duration
 	scheduled   time.Duration
 	blocks      []int32
+	match       match
 	prev, next  *sequence // neighbours in the waiting queue
 }
 

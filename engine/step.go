@@ -116,11 +116,8 @@ func (r *Replica) findPrefix(s *sequence, found []int32) []int32 {
 	limit := min(len(s.Blocks), s.target()/r.config.BlockSize)
 	for _, id := range s.Blocks[:limit] {
 		b, ok := r.pool.index.get(id)
-		if !ok {
-			if r.config.Store == nil || !r.config.Store.has(id) {
-				break
-			}
-			b = none
+		if !ok && (r.config.Store == nil || !r.config.Store.has(id)) {
+			break
 		}
 		found = append(found, b)
 	}

@@ -1,5 +1,7 @@
 package engine
 
+import "math"
+
 // Store is a prefix cache that the replicas of an imagined pool share: what one
 // of them has computed, all find, and fetching it costs neither time nor
 // compute, only memory in the replica that uses it. No real pool has one; it is
@@ -16,10 +18,15 @@ type Store struct {
 	index      table
 	nodes      []node // of a finite store; the index has their places
 	head, tail int32  // head is forgotten next
+	clock      int64  // the stamp of the last use
+	horizon    int64  // the stamp of what was forgotten last
 }
 
 // node is a block in the order of use.
-type node struct{ prev, next int32 }
+type node struct {
+	stamp      int64
+	prev, next int32
+}
 
 // NewStore returns an empty store of so many tokens; 0 or less is without
 // limit. What does not fill a whole block is not used. blockSize must be that
@@ -68,8 +75,6 @@ func (s *Store) putOne(id uint64) {
 	}
 	i, ok := s.index.get(id)
 	switch {
-	case ok && i == s.tail:
-		return
 	case ok:
 		s.unlink(i)
 	case len(s.nodes) < s.limit:
@@ -78,15 +83,26 @@ func (s *Store) putOne(id uint64) {
 		s.index.add(id, i)
 	default:
 		i = s.head
+		s.horizon = s.nodes[i].stamp
 		s.unlink(i)
-		s.index.remove(s.index.ids[i])
+		s.index.remove(i)
 		s.index.add(id, i)
 	}
 	s.link(i)
 }
 
+// stampOf is the lowest stamp that a block will have when it is forgotten.
+func (s *Store) stampOf(i int32) int64 {
+	if s.infinite {
+		return math.MaxInt64
+	}
+	return s.nodes[i].stamp
+}
+
 func (s *Store) link(i int32) {
 	n := &s.nodes[i]
+	s.clock++
+	n.stamp = s.clock
 	n.prev, n.next = s.tail, none
 	if s.tail == none {
 		s.head = i
