@@ -99,7 +99,7 @@ func TestBacklogAgainstRecount(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(29, 31))
-			cfg := Config{Costs: flat, KVTokens: 4 * 40, BlockSize: 4, MaxSeqs: 5, MaxBatchedTokens: 24, PublishEarly: tc.early, Store: tc.store}
+			cfg := Config{Costs: flat, KVTokens: 4 * 22, BlockSize: 4, MaxSeqs: 5, MaxBatchedTokens: 24, PublishEarly: tc.early, Store: tc.store}
 			var pool []*Replica
 			for range 2 {
 				r, err := New(cfg)
@@ -126,8 +126,19 @@ func TestBacklogAgainstRecount(t *testing.T) {
 					head = s
 					want = min(r.Match(s.Blocks[:min(len(s.Blocks), s.target()/4)]), s.target()-1)
 				}
+				var queued []*sequence
+				for s := r.waiting.first; s != nil; s = s.next {
+					queued = append(queued, s)
+				}
 				if _, ok := r.Begin(0); !ok {
 					continue
+				}
+				for _, s := range queued {
+					for i := 0; s.phase == running && i < s.computed/4; i++ {
+						if !tc.early && !r.pool.index.has(s.blocks[i]) {
+							t.Fatalf("block %d of those found is a copy of one in memory", i)
+						}
+					}
 				}
 				if head != nil && head.computed != want {
 					t.Fatalf("%d tokens found, foretold were %d", head.computed, want)

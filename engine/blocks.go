@@ -24,6 +24,7 @@ type blockPool struct {
 	idle       int
 	clock      int64 // the stamp of the block that became idle last
 	horizon    int64 // the stamp of the block that was evicted last
+	published  int64 // blocks made findable since the start
 	evictions  int64
 }
 
@@ -78,8 +79,8 @@ func (p *blockPool) hold(i int32) {
 // publish makes a block findable. A second block of the same content stays
 // private: the first keeps the id.
 func (p *blockPool) publish(i int32, id uint64) {
-	if !p.index.has(i) {
-		p.index.add(id, i)
+	if !p.index.has(i) && p.index.add(id, i) {
+		p.published++
 	}
 }
 

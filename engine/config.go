@@ -1,6 +1,9 @@
 package engine
 
-import "fmt"
+import (
+	"fmt"
+	"time"
+)
 
 // maxKVTokens keeps the block table of one replica at a sane size in memory.
 const maxKVTokens = 1 << 26
@@ -24,6 +27,10 @@ type Config struct {
 	// scheduled, so that sequences admitted in that step share it already, as
 	// vLLM V1 does. Default: findable when the step ends.
 	PublishEarly bool
+	// StepTime, if set, takes the place of Costs: it says how long a step with
+	// this load takes, more than 0. It is there to compare this engine with
+	// others that count time in another way. Default: Costs.
+	StepTime func(Load) time.Duration
 	// Store is a prefix cache that several replicas share beside their own.
 	// Default: none.
 	Store *Store

@@ -53,12 +53,19 @@ type rates struct {
 	base, floor, weights, token, pair, context, sequence int64
 }
 
-// load is what a step has to do, as far as its duration depends on it.
-type load struct {
-	tokens    int64 // all tokens computed in the step
-	pairs     int64 // twice the sum over prefill chunks of n(c + n/2)
-	context   int64 // sum of the contexts already computed
-	sequences int64
+// Load is what a step has to do, as far as its duration may depend on it.
+type Load struct {
+	// PrefillTokens and DecodeTokens are the tokens to compute, Sequences the
+	// number of sequences they belong to.
+	PrefillTokens, DecodeTokens, Sequences int
+	// Context is the sum, over the sequences, of the tokens computed before.
+	Context int64
+	// Pairs is twice the sum of n(c + n/2) over prefill chunks of n tokens
+	// with c before them, which is a whole number.
+	Pairs int64
+	// HeldTokens is the KV memory that sequences hold, KVTokens all there is;
+	// both in tokens and in whole blocks.
+	HeldTokens, KVTokens int
 }
 
 func (c Costs) rates() (rates, error) {
@@ -86,8 +93,8 @@ func (c Costs) rates() (rates, error) {
 }
 
 // duration is the time the step takes, rounded to the nanosecond.
-func (r *rates) duration(l load) time.Duration {
-	fs := r.base + max(r.floor, r.weights+r.token*l.tokens) +
-		r.pair*l.pairs/2 + r.context*l.context + r.sequence*l.sequences
+func (r *rates) duration(l *Load) time.Duration {
+	fs := r.base + max(r.floor, r.weights+r.token*int64(l.PrefillTokens+l.DecodeTokens)) +
+		r.pair*l.Pairs/2 + r.context*l.Context + r.sequence*int64(l.Sequences)
 	return time.Duration((fs + femtoPerNano/2) / femtoPerNano)
 }

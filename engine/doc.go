@@ -15,6 +15,9 @@
 //	now += step.Duration
 //	events = r.End(events[:0])      // the tokens that step produced
 //
+// Replicas may share a Store, the prefix cache of an ideal pool. Match, Pending
+// and Decoding tell what a perfectly informed router would know.
+//
 // Add and Abort may come at any time, also between Begin and End. A Replica is
 // not safe for concurrent use. Nothing here knows of configuration reloads.
 package engine

@@ -59,8 +59,8 @@ type sequence struct {
 	preemptions int
 	arrived     time.Duration
 	scheduled   time.Duration
-	blocks      []int32
-	match       match
+	blocks      []int32 // held by it; while it waits, those that it would find
+	lookup      lookup
 	prev, next  *sequence // neighbours in the waiting queue
 }
 

@@ -25,31 +25,42 @@ func (r *Replica) Begin(now time.Duration) (Step, bool) {
 	if r.stepping {
 		panic("engine: Begin called before End of the step in flight")
 	}
-	var l load
-	var st Step
+	var l Load
 	budget := r.config.MaxBatchedTokens
-	preempted := r.scheduleRunning(&budget, &l, &st)
+	preempted := r.scheduleRunning(&budget, &l)
 	// Whoever was just pushed out must not be overtaken by a newcomer that
 	// takes the memory it lacks.
 	if !preempted {
-		r.scheduleWaiting(now, &budget, &l, &st)
+		r.scheduleWaiting(now, &budget, &l)
 	}
 	if len(r.step) == 0 {
 		return Step{}, false
 	}
 	r.stepping = true
 	r.counters.steps++
-	r.counters.prefilled += int64(st.PrefillTokens)
-	r.counters.decoded += int64(st.DecodeTokens)
-	st.Sequences = len(r.step)
-	l.sequences = int64(len(r.step))
-	st.Duration = r.rates.duration(l)
-	return st, true
+	r.counters.prefilled += int64(l.PrefillTokens)
+	r.counters.decoded += int64(l.DecodeTokens)
+	l.Sequences = len(r.step)
+	l.HeldTokens = r.pool.referenced() * r.config.BlockSize
+	l.KVTokens = len(r.pool.blocks) * r.config.BlockSize
+	return Step{
+		Duration:      r.duration(&l),
+		PrefillTokens: l.PrefillTokens,
+		DecodeTokens:  l.DecodeTokens,
+		Sequences:     l.Sequences,
+	}, true
+}
+
+func (r *Replica) duration(l *Load) time.Duration {
+	if r.config.StepTime != nil {
+		return r.config.StepTime(*l)
+	}
+	return r.rates.duration(l)
 }
 
 // scheduleRunning gives every running sequence its next token or chunk and
 // reports whether memory ran out, so that some were preempted.
-func (r *Replica) scheduleRunning(budget *int, l *load, st *Step) (preempted bool) {
+func (r *Replica) scheduleRunning(budget *int, l *Load) (preempted bool) {
 	for i := 0; i < len(r.running) && *budget > 0; i++ {
 		s := r.running[i]
 		n := min(s.target()-s.computed, *budget)
@@ -63,36 +74,27 @@ func (r *Replica) scheduleRunning(budget *int, l *load, st *Step) (preempted boo
 				return true
 			}
 		}
-		r.schedule(s, n, need, budget, l, st)
+		r.schedule(s, n, need, budget, l)
 	}
 	return preempted
 }
 
 // scheduleWaiting admits sequences in order of arrival and stops at the first
 // for which there is no memory.
-func (r *Replica) scheduleWaiting(now time.Duration, budget *int, l *load, st *Step) {
+func (r *Replica) scheduleWaiting(now time.Duration, budget *int, l *Load) {
 	for *budget > 0 && len(r.running) < r.config.MaxSeqs && r.waiting.first != nil {
 		s := r.waiting.first
-		s.blocks = r.findPrefix(s, s.blocks[:0])
+		r.find(s)
 		// At least one token is always computed: its output is the next token.
 		hit := min(len(s.blocks)*r.config.BlockSize, s.target()-1)
 		n := min(s.target()-hit, *budget)
 		need := r.blocksFor(hit+n) - len(s.blocks)
-		revived, fetched := 0, 0
-		for _, b := range s.blocks {
-			switch {
-			case b == none:
-				fetched++
-			case r.pool.blocks[b].refs == 0:
-				revived++
-			}
-		}
-		if need > r.pool.available()-revived-fetched {
-			s.blocks = s.blocks[:0]
+		fetched, ok := r.fits(s, need)
+		if !ok {
 			return
 		}
 		r.waiting.remove(s)
-		r.useBlocks(s, fetched)
+		r.hold(s, fetched)
 		s.phase = running
 		s.computed = hit
 		s.published = len(s.blocks)
@@ -106,61 +108,22 @@ func (r *Replica) scheduleWaiting(now time.Duration, budget *int, l *load, st *S
 			r.counters.hits += int64(hit)
 		}
 		r.running = append(r.running, s)
-		r.schedule(s, n, need, budget, l, st)
-	}
-}
-
-// findPrefix appends the leading blocks that memory holds already, and none in
-// place of one that only the shared store has.
-func (r *Replica) findPrefix(s *sequence, found []int32) []int32 {
-	limit := min(len(s.Blocks), s.target()/r.config.BlockSize)
-	for _, id := range s.Blocks[:limit] {
-		b, ok := r.pool.index.get(id)
-		if !ok && (r.config.Store == nil || !r.config.Store.has(id)) {
-			break
-		}
-		found = append(found, b)
-	}
-	return found
-}
-
-// useBlocks takes hold of what findPrefix found. Blocks that were in memory
-// come first, lest those to be fetched push them out.
-func (r *Replica) useBlocks(s *sequence, fetched int) {
-	for _, b := range s.blocks {
-		if b != none {
-			r.pool.hold(b)
-		}
-	}
-	if r.config.Store == nil {
-		return
-	}
-	r.config.Store.touch(s.Blocks[:len(s.blocks)])
-	for i, b := range s.blocks {
-		if fetched == 0 {
-			break
-		}
-		if b == none {
-			s.blocks[i] = r.pool.take()
-			r.pool.publish(s.blocks[i], s.Blocks[i])
-			fetched--
-		}
+		r.schedule(s, n, need, budget, l)
 	}
 }
 
 // schedule takes the memory for n more tokens of s and adds them to the step.
-func (r *Replica) schedule(s *sequence, n, need int, budget *int, l *load, st *Step) {
+func (r *Replica) schedule(s *sequence, n, need int, budget *int, l *Load) {
 	for range need {
 		s.blocks = append(s.blocks, r.pool.take())
 	}
 	if s.generated > 0 && s.computed == s.target()-1 {
-		st.DecodeTokens++
+		l.DecodeTokens++
 	} else {
-		st.PrefillTokens += n
-		l.pairs += int64(n) * int64(2*s.computed+n)
+		l.PrefillTokens += n
+		l.Pairs += int64(n) * int64(2*s.computed+n)
 	}
-	l.tokens += int64(n)
-	l.context += int64(s.computed)
+	l.Context += int64(s.computed)
 	*budget -= n
 	s.inStep = true
 	r.step = append(r.step, slot{s, n})
@@ -246,29 +209,6 @@ func (r *Replica) dropFinished() {
 	}
 	clear(r.running[len(kept):])
 	r.running = kept
-}
-
-// publish makes the full blocks among the first tokens findable.
-func (r *Replica) publish(s *sequence, tokens int) {
-	from, full := s.published, min(tokens/r.config.BlockSize, len(s.Blocks), len(s.blocks))
-	if from >= full {
-		return
-	}
-	for i := from; i < full; i++ {
-		r.pool.publish(s.blocks[i], s.Blocks[i])
-	}
-	s.published = full
-	if r.config.Store != nil {
-		r.config.Store.put(s.Blocks[from:full])
-	}
-}
-
-// release gives up a sequence's memory; its content may stay in the cache.
-func (r *Replica) release(s *sequence) {
-	r.pool.release(s.blocks)
-	if r.config.Store != nil {
-		r.config.Store.touch(s.Blocks[:s.published])
-	}
 }
 
 func (r *Replica) blocksFor(tokens int) int {

@@ -67,7 +67,7 @@ func (s *Store) touch(ids []uint64) {
 
 func (s *Store) putOne(id uint64) {
 	if s.infinite {
-		s.index.add(id, int32(s.index.length))
+		s.index.add(id, 0) // that it is there is all that matters
 		return
 	}
 	if s.limit == 0 {

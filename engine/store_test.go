@@ -124,6 +124,12 @@ func TestStoreForgets(t *testing.T) {
 	add(t, b, Request{ID: 4, Blocks: chain(4, 4), Input: 16, Output: 1})
 	drain(t, b)
 	has(1000, 3000, 4000, 4001, 4002, 4003)
+	// What is found counts as used at once, not only when its user is done.
+	add(t, b, Request{ID: 5, Blocks: chain(3, 1), Input: 5, Output: 9})
+	one(t, b)
+	add(t, a, Request{ID: 2, Blocks: chain(5, 2), Input: 8, Output: 1})
+	drain(t, a)
+	has(3000, 4000, 4001, 4002, 5000, 5001)
 	if s.Tokens() != 24 {
 		t.Errorf("store holds %d tokens, want 24", s.Tokens())
 	}
