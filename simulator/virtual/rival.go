@@ -1,10 +1,6 @@
 package virtual
 
-import (
-	"math/rand/v2"
-
-	"github.com/caddy-llmlb/caddy-llmlb/engine"
-)
+import "math/rand/v2"
 
 // rival is a gateway that follows a Strategy. It holds nothing back, and keeps for
 // the Strategy what such gateways keep: counts of its own requests, the prompts it
@@ -25,6 +21,8 @@ type rival struct {
 type known struct {
 	server Server
 	sent   *prefixes
+	coming int // requests that are on their way there
+	found  int // tokens of theirs that it will find in its cache
 }
 
 // errand is what a rival knows of a request.
@@ -41,7 +39,9 @@ func newRival(s *sim, seed uint64, strategy Strategy, gateways, block int, oracl
 		perServer, perPrompt = sized.Remembers()
 	}
 	block = max(1, block)
-	r.perAsk = perPrompt / block
+	if perPrompt > 0 {
+		r.perAsk = max(1, perPrompt/block)
+	}
 	for _, m := range s.machines {
 		tokens := perServer
 		if tokens == 0 {
@@ -59,10 +59,13 @@ func newRival(s *sim, seed uint64, strategy Strategy, gateways, block int, oracl
 }
 
 func (r *rival) arrive(v *visit) {
-	x := &errand{Ask: Ask{ID: v.id, Input: v.input, Output: v.output}}
+	x := &errand{Ask: Ask{ID: v.id, Input: v.input, Output: v.output, Key: scramble(^v.id)}}
 	ids, block := v.content.pieces()
 	if block > 0 {
 		x.Pieces, x.Block = ids[:min(len(ids), v.input/block)], block
+		if n := min(len(ids), (v.input+block-1)/block, keyPieces); n > 0 {
+			x.Key = scramble(ids[n-1])
+		}
 	}
 	v.of = x
 	ids = x.Pieces
@@ -70,15 +73,20 @@ func (r *rival) arrive(v *visit) {
 		ids = ids[:min(len(ids), r.perAsk)]
 	}
 	r.view.Now, r.view.Ask = r.sim.now, &x.Ask
-	var blocks []uint64
 	if r.oracle {
-		blocks = v.content.request(v.id, engine.DefaultBlockSize).Blocks
+		r.lookOnTheWay()
 	}
+	var blocks []uint64
+	size := 0 // of a block
 	for i := range r.known {
 		s := &r.view.Servers[i]
 		*s = r.known[i].server
 		if r.oracle {
-			r.truth(s, r.sim.machines[i], blocks, v.input)
+			if n := r.sim.machines[i].engine.Config().BlockSize; n != size {
+				size = n
+				blocks = v.content.request(v.id, n).Blocks
+			}
+			r.truth(s, i, blocks, v.input)
 		} else {
 			s.Match = min(r.known[i].sent.match(ids)*x.Block, v.input-1)
 		}
@@ -97,22 +105,40 @@ func (r *rival) arrive(v *visit) {
 		k.server.ColdTurn = r.cold
 	}
 	if r.follower != nil {
-		r.follower.Placed(&x.Ask, n)
+		r.follower.Placed(r.sim.now, &x.Ask, n)
 	}
 	r.sim.begin(v, r.sim.machines[n])
 }
 
-// truth fills in what is so at this moment.
-func (r *rival) truth(s *Server, m *machine, blocks []uint64, input int) {
+// truth fills in what is so at this moment. What is on its way through the engine's
+// API server counts too.
+func (r *rival) truth(s *Server, server int, blocks []uint64, input int) {
+	m, k := r.sim.machines[server], &r.known[server]
 	e := m.engine
 	st := e.Stats()
-	s.Waiting, s.Running, s.KVUsage, s.Scraped = st.Waiting, st.Running, st.KVUsage(), r.sim.now
+	s.Waiting, s.Running, s.KVUsage, s.Scraped = st.Waiting+k.coming, st.Running, st.KVUsage(), r.sim.now
 	s.Match = min(e.Match(blocks), input-1)
-	// What is on its way through the engine's API server counts too.
 	s.Open = m.open
 	s.Prefilling = m.open - e.Decoding()
-	s.Pending = e.Pending() + m.coming
+	s.Pending = e.Pending() + m.coming - k.found
 	s.Context = st.ReferencedBlocks * e.Config().BlockSize
+}
+
+// lookOnTheWay sums up the requests in the engines' API servers, and what they will
+// find: the machines count whole prompts. They are among those that came last,
+// because rivals hold nothing back.
+func (r *rival) lookOnTheWay() {
+	for i := range r.known {
+		r.known[i].coming, r.known[i].found = 0, 0
+	}
+	all := r.sim.visits
+	for i := len(all) - 1; i >= 0 && all[i].arrived+r.sim.overhead > r.sim.now; i-- {
+		if x, ok := all[i].of.(*errand); ok && all[i].machine != nil && all[i].ends == 0 {
+			k := &r.known[all[i].machine.number]
+			k.coming++
+			k.found += x.Match
+		}
+	}
 }
 
 func (r *rival) leave(*visit) {}
@@ -123,7 +149,7 @@ func (r *rival) firstToken(v *visit) {
 	k.Pending -= x.input
 	k.Context += v.input
 	if r.follower != nil {
-		r.follower.FirstToken(&x.Ask, v.machine.number)
+		r.follower.FirstToken(r.sim.now, &x.Ask, v.machine.number)
 	}
 }
 
@@ -137,7 +163,10 @@ func (r *rival) over(v *visit) {
 		k.Context -= v.input
 	}
 	if r.follower != nil {
-		r.follower.Ended(&x.Ask, v.machine.number)
+		if v.tokens == 0 {
+			r.follower.FirstToken(r.sim.now, &x.Ask, v.machine.number)
+		}
+		r.follower.Ended(r.sim.now, &x.Ask, v.machine.number)
 	}
 }
 

@@ -16,10 +16,11 @@ type Strategy interface {
 
 // Follower is a Strategy that wants to know what becomes of requests.
 type Follower interface {
-	// Placed follows each Pick, FirstToken and Ended come once for each request.
-	Placed(r *Ask, server int)
-	FirstToken(r *Ask, server int)
-	Ended(r *Ask, server int)
+	// Placed follows each Pick. FirstToken and Ended come once for each request,
+	// FirstToken also for one that ends without any.
+	Placed(now time.Duration, r *Ask, server int)
+	FirstToken(now time.Duration, r *Ask, server int)
+	Ended(now time.Duration, r *Ask, server int)
 }
 
 // Sized is a Strategy that remembers no more than so many tokens of prompts for
@@ -34,9 +35,14 @@ type Ask struct {
 	ID     uint64
 	Input  int      // prompt tokens
 	Output int      // tokens it will generate: what no gateway knows; for oracles
-	Pieces []uint64 // chained ids of the prompt's pieces, of Block tokens each
+	Pieces []uint64 // chained ids of the prompt's full pieces, of Block tokens each
 	Block  int
-	Match  int // tokens of it believed to be cached where it was sent
+
+	// Key tells conversations apart: it says what the prompt's first two pieces
+	// say. Prompts of which nothing is known have one each.
+	Key uint64
+
+	Match int // tokens of it believed to be cached where it was sent
 }
 
 // View is what a gateway knows when it picks.
