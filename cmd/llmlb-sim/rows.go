@@ -1,0 +1,96 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/caddy-llmlb/caddy-llmlb/simulator/report"
+	"github.com/caddy-llmlb/caddy-llmlb/simulator/trace"
+)
+
+// rows are the results of the strategies that were asked for, in their order.
+func (r *runner) rows(results []outcome) []report.Row {
+	list := r.needed()
+	capacities := make([]*float64, len(list))
+	var ideal, infinite *float64
+	for i, s := range list {
+		capacities[i] = middle(results[i].capacity)
+		switch s.name {
+		case idealName:
+			ideal = capacities[i]
+		case idealInfiniteName:
+			infinite = capacities[i]
+		}
+	}
+	rows := make([]report.Row, len(r.strategies))
+	for i, s := range r.strategies {
+		row := report.Row{
+			Strategy: s.name, Oracle: s.oracle, Trace: r.name, Speed: r.speed, Gateways: r.gateways,
+			ScrapeMS: float64(r.scrapeOf(s)) / float64(time.Millisecond), Seeds: r.seedsUsed(),
+			Engine: r.engine, Servers: len(r.engines),
+			Numbers: report.Median(results[i].numbers),
+		}
+		if r.capacity {
+			row.Capacity = &report.Capacity{
+				Value: capacities[i], Ratio: share(capacities[i], ideal), RatioInfinite: share(capacities[i], infinite),
+				Seeds: results[i].capacity,
+			}
+		}
+		rows[i] = row
+	}
+	return rows
+}
+
+// middle is the median. One that is not known makes it unknown.
+func middle(all []*float64) *float64 {
+	values := make([]float64, 0, len(all))
+	for _, x := range all {
+		if x == nil {
+			return nil
+		}
+		values = append(values, *x)
+	}
+	m := report.Middle(values)
+	return &m
+}
+
+func share(x, of *float64) *float64 {
+	if x == nil || of == nil || *of == 0 {
+		return nil
+	}
+	s := math.Round(*x / *of * 1e4) / 1e4
+	return &s
+}
+
+// describe says in a line what was simulated.
+func (o *options) describe(w *workload) string {
+	t := w.traces[0]
+	s := t.Stats()
+	requests := fmt.Sprintf("%s: %d requests", w.name, s.Requests)
+	if w.from[0] > 0 {
+		requests += " with those that only fill caches"
+	}
+	parts := []string{
+		requests,
+		o.rate(s),
+		fmt.Sprintf("%d servers (%s)", len(o.engines), o.engine),
+	}
+	if o.gateways > 1 {
+		parts = append(parts, fmt.Sprintf("%d gateways", o.gateways))
+	}
+	parts = append(parts, fmt.Sprintf("SLO %v and %v a token", o.slo.TTFT, o.slo.TPOT))
+	if o.seeds > 1 {
+		parts = append(parts, fmt.Sprintf("median of %d seeds", o.seeds))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// rate says how fast requests come; conversations are as fast as their answers.
+func (o *options) rate(s trace.Stats) string {
+	if s.Follow > 0 {
+		return fmt.Sprintf("%d of which follow answers, at %g× the trace's rate", s.Follow, o.speed)
+	}
+	return fmt.Sprintf("%.2f/s at %g× the trace's rate", s.Rate*o.speed, o.speed)
+}
