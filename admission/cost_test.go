@@ -184,7 +184,7 @@ func TestACachedPromptCostsNothing(t *testing.T) {
 		pool := llmlb.NewPool("test")
 		pool.Lock()
 		e := pool.Sight("10.0.0.1:8000", time.Now())
-		c.Lease, c.Pool = pool.Reserve(e, time.Now(), 100, 0), pool
+		c.Lease, c.Pool = pool.Reserve(e, time.Now(), llmlb.Work{Uncached: 100}), pool
 		pool.Unlock()
 		c.Decision.Matched = 9_900
 		c.EndAttempt(time.Now(), llmlb.ClientGone)

@@ -33,7 +33,7 @@ func (v *visitors) beside(t *testing.T) {
 func (v *visitors) occupies(name string, tokens int) *llmlb.Lease {
 	v.pool.Lock()
 	defer v.pool.Unlock()
-	return v.pool.Reserve(v.endpoint(name), time.Now(), tokens, 1)
+	return v.pool.Reserve(v.endpoint(name), time.Now(), llmlb.Work{Uncached: tokens, Output: 1})
 }
 
 // Requests wait beside a server that warms up and has its share, for one that has
@@ -90,8 +90,8 @@ func TestWhoIsHeldBackBarsNoOther(t *testing.T) {
 			t.Fatal(err)
 		}
 		p.Lock()
-		p.Reserve(s.Members[0].Endpoint, time.Now(), 100_000, 1)
-		share := p.Reserve(b, time.Now(), 1, 1)
+		p.Reserve(s.Members[0].Endpoint, time.Now(), llmlb.Work{Uncached: 100_000, Output: 1})
+		share := p.Reserve(b, time.Now(), llmlb.Work{Uncached: 1, Output: 1})
 		p.Unlock()
 		share.FirstToken()
 		first, _ := asks(p, s, "C")

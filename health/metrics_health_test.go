@@ -106,7 +106,7 @@ func TestMetricsOfHealth(t *testing.T) {
 
 		p := h.Pool()
 		p.Lock()
-		lease := p.Reserve(b, time.Now(), 10, 10)
+		lease := p.Reserve(b, time.Now(), llmlb.Work{Uncached: 10, Output: 10})
 		p.Unlock()
 		b.Drain(time.Now(), llmlb.DrainOrder{Limit: time.Minute})
 		check("draining", map[string]float64{

@@ -78,12 +78,12 @@ func TestMetrics(t *testing.T) {
 		cut := llmlb.NewCall(p, h.Settings(), time.Now())
 		cut.InputTokens = 1
 		p.Lock()
-		cut.Lease = p.Reserve(e, time.Now(), 1, 1)
+		cut.Lease = p.Reserve(e, time.Now(), llmlb.Work{Uncached: 1, Output: 1})
 		p.Unlock()
 		cut.EndAttempt(time.Now(), llmlb.Truncated)
 		e.ObserveTTFT(time.Now(), 300*time.Millisecond)
 		p.Lock()
-		lease := p.Reserve(e, time.Now(), 700, 128)
+		lease := p.Reserve(e, time.Now(), llmlb.Work{Uncached: 700, Output: 128})
 		p.Unlock()
 		time.Sleep(2 * time.Second)
 
@@ -156,7 +156,7 @@ func TestMetricsOfFailures(t *testing.T) {
 			call := llmlb.NewCall(p, h.Settings(), time.Now())
 			call.InputTokens = 10
 			p.Lock()
-			call.Lease = p.Reserve(e, time.Now(), 10, 10)
+			call.Lease = p.Reserve(e, time.Now(), llmlb.Work{Uncached: 10, Output: 10})
 			p.Unlock()
 			call.Begin(e, time.Now())
 			call.EndAttempt(time.Now(), llmlb.EngineError)
@@ -219,7 +219,7 @@ func TestMetricsOfANameThatMoved(t *testing.T) {
 		c.start(t)
 		p := h.Pool()
 		p.Lock()
-		lease := p.Reserve(h.Settings().Members[0].Endpoint, time.Now(), 10, 10)
+		lease := p.Reserve(h.Settings().Members[0].Endpoint, time.Now(), llmlb.Work{Uncached: 10, Output: 10})
 		p.Unlock()
 		next := newConfig(t, nil)
 		next.watch(t, at("b:1"))
@@ -262,7 +262,7 @@ func TestMetricsOfWhatWasLearned(t *testing.T) {
 			call := llmlb.NewCall(h.Pool(), h.Settings(), time.Now())
 			call.InputTokens = 1000
 			h.Pool().Lock()
-			call.Lease = h.Pool().Reserve(h.Settings().Members[0].Endpoint, time.Now(), 1000, 51)
+			call.Lease = h.Pool().Reserve(h.Settings().Members[0].Endpoint, time.Now(), llmlb.Work{Uncached: 1000, Output: 51})
 			h.Pool().Unlock()
 			time.Sleep(150 * time.Millisecond)
 			call.SawFirstToken(time.Now())
@@ -274,7 +274,7 @@ func TestMetricsOfWhatWasLearned(t *testing.T) {
 			call := llmlb.NewCall(h.Pool(), h.Settings(), time.Now())
 			call.InputTokens = 1
 			h.Pool().Lock()
-			call.Lease = h.Pool().Reserve(h.Settings().Members[1].Endpoint, time.Now(), 1, 1)
+			call.Lease = h.Pool().Reserve(h.Settings().Members[1].Endpoint, time.Now(), llmlb.Work{Uncached: 1, Output: 1})
 			h.Pool().Unlock()
 			call.EndAttempt(time.Now(), llmlb.EngineError)
 		}

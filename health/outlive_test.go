@@ -20,7 +20,7 @@ func TestALimitOutlivesTheConfiguration(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		e := p.Endpoints()[0]
 		p.Lock()
-		open := p.Reserve(e, time.Now(), 100, 100)
+		open := p.Reserve(e, time.Now(), llmlb.Work{Uncached: 100, Output: 100})
 		p.Unlock()
 		cut := e.Cut()
 		e.Drain(time.Now(), llmlb.DrainOrder{Limit: 10 * time.Second, Cut: true})

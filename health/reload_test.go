@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/caddy-llmlb/caddy-llmlb/llmlb"
 )
 
 // Thirty reloads leave as many scrapes and goroutines as before, cancel no
@@ -162,7 +164,7 @@ func TestRemovedEndpointIsNotScraped(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		p := h.Pool()
 		p.Lock()
-		lease := p.Reserve(h.Settings().Members[0].Endpoint, time.Now(), 100, 100)
+		lease := p.Reserve(h.Settings().Members[0].Endpoint, time.Now(), llmlb.Work{Uncached: 100, Output: 100})
 		p.Unlock()
 		next := newConfig(t, nil)
 		h = next.watch(t, settings(t, net, "b:1"))

@@ -25,6 +25,10 @@ type Call struct {
 	// holds.
 	Lease *Lease
 
+	// SentHome says that nothing was known of the Call's prompt, and that it was sent
+	// to the home of its conversation.
+	SentHome bool
+
 	// Tried is the endpoint of the attempt begun last, nil before.
 	Tried *Endpoint
 
@@ -225,7 +229,7 @@ func (c *Call) SawFirstToken(now time.Time) {
 	if !c.StreamUsage {
 		// The engine will most likely not say how long the prompt was: our own
 		// estimate is all there is, and the answer may take minutes.
-		c.Lease.learnSpeed(c.Lease.Uncached())
+		c.Lease.learnSpeed(c.Lease.effort)
 	}
 	c.Lease.Endpoint().ObserveTTFT(now, now.Sub(c.Lease.Start()))
 	c.learned(now)
@@ -288,7 +292,7 @@ func (c *Call) EndAttempt(now time.Time, o Outcome) {
 		} else if !o.Failed() {
 			// Clients leave slow servers first: they must not be the ones that
 			// nothing is learned of.
-			c.Lease.learnSpeed(c.Lease.Uncached())
+			c.Lease.learnSpeed(c.Lease.effort)
 		}
 		c.countTokens(o)
 	}
@@ -303,7 +307,8 @@ func (c *Call) learnUsage(now time.Time) {
 		c.OutputTokens = c.TokenEvents // nearly every engine sends a token an event
 	}
 	c.Pool.learnUsage(c, now)
-	c.Lease.learnSpeed(c.computed())
+	c.Pool.learnHome(c)
+	c.Lease.learnSpeed(Work{Uncached: c.computed(), Cached: max(0, c.CachedTokens)}.Effort())
 	if n := c.OutputTokens - 1; n >= minStream && c.LastToken.After(c.FirstToken) && !c.FirstToken.IsZero() {
 		c.Lease.Endpoint().observeStream(c.LastToken.Sub(c.FirstToken) / time.Duration(n))
 	}

@@ -32,7 +32,7 @@ func TestTokensAreCounted(t *testing.T) {
 			p := NewPool("p")
 			p.Lock()
 			e := p.endpoint("a:1", "a")
-			lease := p.Reserve(e, now, 50, 10)
+			lease := p.Reserve(e, now, Work{Uncached: 50, Output: 10})
 			p.Unlock()
 			c := NewCall(p, &Settings{}, now)
 			c.InputTokens, c.Lease = 50, lease

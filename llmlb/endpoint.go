@@ -33,6 +33,7 @@ type Endpoint struct {
 
 	// Everything below is under the pool's lock.
 	ledger   Ledger
+	prefills prefills
 	rates    rates
 	served   served
 	errors   errorRate
@@ -102,8 +103,31 @@ func (e *Endpoint) Ledger() *Ledger { return &e.ledger }
 
 // Load is Ledger.Load under the scrape settings given. Under the pool's lock.
 func (e *Endpoint) Load(now time.Time, s *Settings) Load {
+	ld, rate := e.booked(now, s)
+	if rate.Samples >= enoughSamples {
+		ld.PrefillTokens -= e.prefills.done(now, rate.Speed)
+	}
+	return ld
+}
+
+// booked is the account before what must have been computed is taken off.
+func (e *Endpoint) booked(now time.Time, s *Settings) (Load, Rate) {
 	e.decodeQuietly(now)
-	return e.ledger.Load(now, s.Scrape.Interval, s.Scrape.StaleAfter)
+	rate := e.rates.rate()
+	return e.ledger.load(now, s.Scrape.Interval, s.Scrape.StaleAfter, rate.Speed), rate
+}
+
+// busyUntil is when the endpoint will have room by nothing but computing: zero where
+// that is not known, or it has some.
+func (e *Endpoint) busyUntil(now time.Time, s *Settings) time.Time {
+	if s == nil || len(e.prefills.leases) == 0 {
+		return time.Time{}
+	}
+	ld, rate := e.booked(now, s)
+	if rate.Samples < enoughSamples {
+		return time.Time{}
+	}
+	return e.prefills.fallsTo(ld.PrefillTokens-ld.Phantom, rate.Speed)
 }
 
 // Speed is how fast the endpoint has shown itself, or is assumed to be. Under the

@@ -60,6 +60,10 @@ type CandidateStatus struct {
 	Matched  int `json:"matched_tokens"`
 	Uncached int `json:"uncached_tokens"`
 
+	// Effort is the work of computing the uncached ones, in tokens of a short
+	// prompt: what Speed goes by.
+	Effort int `json:"effort_tokens"`
+
 	Waiting       float64  `json:"waiting"`
 	Running       float64  `json:"running"`
 	PrefillTokens float64  `json:"prefill_tokens"`
@@ -132,9 +136,10 @@ func (k *Pick) status(pool string) PickStatus {
 }
 
 func (c *Candidate) status(k *Pick) CandidateStatus {
+	uncached := max(min(1, k.InputTokens), k.InputTokens-c.Matched)
 	st := CandidateStatus{
 		Endpoint: c.Name, Barred: c.Barred, Warm: c.Warm, Home: c.Home, Blind: c.Blind,
-		Matched: c.Matched, Uncached: max(min(1, k.InputTokens), k.InputTokens-c.Matched),
+		Matched: c.Matched, Uncached: uncached, Effort: Work{Uncached: uncached, Cached: c.Matched}.Effort(),
 		Waiting: c.Waiting, Running: c.Running, PrefillTokens: c.PrefillTokens,
 		KVUsage: known(c.KVUsage), Own: c.Own,
 		Speed: predicted(c.Speed), Floor: predicted(c.Floor * 1000), LoadDelay: c.Delay * 1000,

@@ -115,7 +115,7 @@ func TestWhatGeneratesNothingIsNoTrial(t *testing.T) {
 	visit := func(sec float64, o Outcome) {
 		c := NewCall(p, p.Current(), at(sec))
 		p.Lock()
-		c.Lease = p.Reserve(e, at(sec), 0, 0)
+		c.Lease = p.Reserve(e, at(sec), Work{})
 		p.Unlock()
 		c.EndAttempt(at(sec), o)
 	}

@@ -19,15 +19,15 @@ const (
 type Lease struct {
 	pool     *Pool
 	endpoint *Endpoint
-	uncached int
-	output   int
+	work     Work
+	effort   int
 	phase    Phase
 	start    time.Time
 	cold     bool
 	trial    uint64 // of a half-open circuit, by its number; 0 for none
 
-	// What stood before it when it was taken: own uncached prompt tokens, and
-	// what was thought to be others'.
+	// What stood before it when it was taken: own effort, and what was thought to
+	// be others'.
 	ahead  int
 	others float64
 	hidden bool // among those ahead are some that show no first token
@@ -47,20 +47,22 @@ func (l *Lease) Start() time.Time { return l.start }
 
 // Uncached returns the prompt tokens booked as work: those the endpoint is not
 // believed to hold.
-func (l *Lease) Uncached() int { return l.uncached }
+func (l *Lease) Uncached() int { return l.work.Uncached }
 
 // FirstToken moves the Lease from prefill to decode. Calling it again, or
 // after End, changes nothing.
 func (l *Lease) FirstToken() {
+	now := time.Now()
 	l.pool.mu.Lock()
-	l.firstToken()
+	l.firstToken(now)
 	l.pool.mu.Unlock()
 	l.pool.roomAt(l.endpoint)
 }
 
-func (l *Lease) firstToken() {
+func (l *Lease) firstToken(now time.Time) {
 	if l.phase == Prefill {
-		l.endpoint.ledger.firstToken(l.uncached)
+		l.endpoint.ledger.firstToken(l.work)
+		l.endpoint.prefills.remove(l, now)
 		l.unsilence()
 		l.phase = Decode
 	}
@@ -73,22 +75,22 @@ func (l *Lease) sawFirstToken(now time.Time) {
 	l.pool.mu.Lock()
 	defer l.pool.mu.Unlock()
 	if l.phase == Prefill {
-		behind := l.endpoint.ledger.own.prefillTokens - l.uncached
+		behind := l.endpoint.ledger.own.effort - l.effort
 		clean := l.endpoint.nothingHidden(l)
 		l.first = l.endpoint.rates.measure(l.start, now, l.ahead, l.others, behind)
 		l.measured = clean && !l.loading
 		l.endpoint.circuit.showed(l.trial, now)
 	}
-	l.firstToken()
+	l.firstToken(now)
 }
 
 // learnSpeed has the endpoint's speed learn from the first token seen, once, by
-// the number of tokens that were computed for it.
-func (l *Lease) learnSpeed(uncached int) {
+// the effort that was made for it.
+func (l *Lease) learnSpeed(effort int) {
 	l.pool.mu.Lock()
 	learns := l.measured
 	if learns {
-		l.endpoint.rates.learn(l.first, uncached)
+		l.endpoint.rates.learn(l.first, effort)
 		l.measured = false
 	}
 	l.pool.mu.Unlock()
@@ -123,7 +125,8 @@ func (l *Lease) End(now time.Time) {
 	}
 	l.unsilence()
 	if l.phase != Visit {
-		l.endpoint.ledger.release(l.phase, l.uncached, l.output)
+		l.endpoint.ledger.release(l.phase, l.work)
+		l.endpoint.prefills.remove(l, now)
 	}
 	if l.cold {
 		l.endpoint.coldCalls--

@@ -35,11 +35,12 @@ type Ledger struct {
 
 	foreignWaiting float64
 	foreignRunning float64
+	others         others
 
-	// meanPrompt is the moving average of uncached prompt tokens per call. It
-	// turns foreign requests, which scrapes count, into tokens, which scores
-	// need.
-	meanPrompt float64
+	// meanPrompt is the moving average of the effort of a call's prompt, and
+	// squarePrompt that of its square. They turn foreign requests, which scrapes
+	// count, into work, which scores need.
+	meanPrompt, squarePrompt float64
 
 	// tokensPerSecond and engineTTFT come from counters between two scrapes.
 	tokensPerSecond float64 // 0 when not known; see speedKnown
@@ -56,6 +57,8 @@ type Ledger struct {
 // account is our own work at an endpoint at one moment.
 type account struct {
 	prefillTokens int // uncached prompt tokens without a first token yet
+	effort        int // the work of computing them; see Work.Effort
+	context       int // prompt tokens of all open calls, cached or not
 	prefillCalls  int
 	decodeCalls   int
 	outputTokens  int // expected output tokens of all open calls
@@ -87,35 +90,42 @@ const (
 	restartQuiet = time.Minute
 )
 
-// reserve books a call: its uncached prompt tokens and expected output.
-func (l *Ledger) reserve(uncached, output int) {
-	l.own.prefillTokens += uncached
+// reserve books a call.
+func (l *Ledger) reserve(w Work) {
+	l.own.prefillTokens += w.Uncached
+	l.own.effort += w.Effort()
+	l.own.context += w.context()
 	l.own.prefillCalls++
-	l.own.outputTokens += output
+	l.own.outputTokens += w.Output
 	l.sent++
 	l.raisePeak()
 }
 
 // firstToken moves a call from prefill to decode. Its prompt has proved to be
 // one, so it counts in the mean; what an engine refused does not.
-func (l *Ledger) firstToken(uncached int) {
-	l.meanPrompt = l.promptMean()
-	l.meanPrompt += promptWeight * (float64(min(uncached, maxPrompt)) - l.meanPrompt)
-	l.own.prefillTokens -= uncached
+func (l *Ledger) firstToken(w Work) {
+	x := float64(min(w.Effort(), maxPrompt))
+	l.meanPrompt, l.squarePrompt = l.promptMean(), l.promptSquare()
+	l.meanPrompt += promptWeight * (x - l.meanPrompt)
+	l.squarePrompt += promptWeight * (x*x - l.squarePrompt)
+	l.own.prefillTokens -= w.Uncached
+	l.own.effort -= w.Effort()
 	l.own.prefillCalls--
 	l.own.decodeCalls++
 	l.raisePeak()
 }
 
 // release ends a call in the given phase.
-func (l *Ledger) release(phase Phase, uncached, output int) {
+func (l *Ledger) release(phase Phase, w Work) {
 	if phase == Prefill {
-		l.own.prefillTokens -= uncached
+		l.own.prefillTokens -= w.Uncached
+		l.own.effort -= w.Effort()
 		l.own.prefillCalls--
 	} else {
 		l.own.decodeCalls--
 	}
-	l.own.outputTokens -= output
+	l.own.outputTokens -= w.Output
+	l.own.context -= w.context()
 	l.denial.least = min(l.denial.least, l.own.calls())
 }
 
@@ -154,6 +164,7 @@ func (l *Ledger) observe(s Signals) (restarted bool) {
 		case restarted:
 			l.restartedAt = s.At
 			l.tokensPerSecond, l.speedKnown = 0, false
+			l.others = others{}
 			l.engineTTFT, l.engineTTFTAt = 0, time.Time{}
 			l.progressAt = time.Time{}
 			l.denial = denial{least: l.denial.least}
@@ -171,6 +182,7 @@ func (l *Ledger) observe(s Signals) (restarted bool) {
 	l.denial.page(&s)
 	l.otherWaiting(s.Waiting, held)
 	l.otherRunning(s.Running, held)
+	l.others.count(l.foreignWaiting+l.foreignRunning, float64(held.calls))
 	l.signals, l.scraped, l.pageAt = s, true, s.At
 	l.sent, l.held = 0, l.own.calls()
 	l.nextWindow(s.At)
@@ -187,6 +199,10 @@ func (l *Ledger) derive(s *Signals) {
 	}
 	if dt > 0 && s.GenerationTokens >= 0 && old.GenerationTokens >= 0 {
 		l.tokensPerSecond, l.speedKnown = (s.GenerationTokens-old.GenerationTokens)/dt, true
+		l.others.page(old.Running, s.Running, s.Waiting, l.tokensPerSecond, dt)
+	}
+	if old.PromptTokens >= 0 && s.PromptTokens > old.PromptTokens && old.CachedTokens >= 0 && s.CachedTokens >= old.CachedTokens {
+		l.others.cached(s.PromptTokens-old.PromptTokens, s.CachedTokens-old.CachedTokens)
 	}
 	if n := s.TTFTCount - old.TTFTCount; old.TTFTCount >= 0 && n > 0 && s.TTFTSum >= old.TTFTSum {
 		l.engineTTFT = time.Duration((s.TTFTSum - old.TTFTSum) / n * float64(time.Second))
@@ -208,8 +224,9 @@ func (s *Signals) restartedBy(next *Signals) bool {
 // Load is the merged account at one moment: what selection scores.
 type Load struct {
 	// PrefillTokens are the uncached prompt tokens that stand before a new
-	// request: our own exactly, others' by estimate, and for a while those of
-	// attempts that failed there.
+	// request, as effort: see Work. Our own are those booked, less what must have
+	// been computed of them by now; others' are an estimate; and for a while there
+	// are those of attempts that failed there.
 	PrefillTokens float64
 
 	// Waiting is how many requests stand in the engine's queue, Running how
@@ -217,8 +234,10 @@ type Load struct {
 	Waiting float64
 	Running float64
 
-	// Own is how many of our own calls are open there.
-	Own int
+	// Own is how many of our own calls are open there, and Context the tokens of
+	// their prompts, which each step of the engine reads again.
+	Own     int
+	Context float64
 
 	// Foreign is how many requests of others are counted in, after
 	// freshness.
@@ -246,12 +265,17 @@ func (ld *Load) Failing() bool { return ld.Phantom > phantomFaint }
 // Load merges the account at the given moment. interval is how often the
 // endpoint is scraped, staleAfter the age at which numbers count for nothing.
 func (l *Ledger) Load(now time.Time, interval, staleAfter time.Duration) Load {
+	return l.load(now, interval, staleAfter, PriorSpeed)
+}
+
+func (l *Ledger) load(now time.Time, interval, staleAfter time.Duration, speed float64) Load {
 	fresh := l.freshness(now, interval, staleAfter)
 	if l.denial.proved(now, interval) {
 		fresh = 0 // what it does not count of ours it hides of others'
 	}
 	ld := Load{
 		Own:        l.own.calls(),
+		Context:    float64(l.own.context),
 		KVUsage:    Unknown,
 		KVCapacity: Unknown,
 		Blind:      fresh <= 0,
@@ -259,7 +283,7 @@ func (l *Ledger) Load(now time.Time, interval, staleAfter time.Duration) Load {
 	foreignWaiting, foreignRunning := l.foreignWaiting*fresh, l.foreignRunning*fresh
 	ld.Foreign = foreignWaiting + foreignRunning
 	ld.Phantom = l.phantom.left(now)
-	ld.PrefillTokens = float64(l.own.prefillTokens) + ld.Phantom
+	ld.PrefillTokens = float64(l.own.effort) + ld.Phantom
 	// The first call in prefill is being worked on; those after it wait for it.
 	ownWaiting := float64(max(0, l.own.prefillCalls-1))
 	if !ld.Blind {
@@ -268,6 +292,9 @@ func (l *Ledger) Load(now time.Time, interval, staleAfter time.Duration) Load {
 			ld.PrefillTokens += max(0, l.signals.WaitingTokens-float64(l.own.prefillTokens)) * fresh
 		} else {
 			ld.PrefillTokens += foreignWaiting * l.promptMean()
+		}
+		if foreignRunning > 0.5 {
+			ld.PrefillTokens += fresh * l.others.left(speed, l.promptMean(), l.promptSquare())
 		}
 		// A call sent before the scrape that is not in the engine's queue is in
 		// its batch, however long its prefill takes.
@@ -301,6 +328,22 @@ func (l *Ledger) freshness(now time.Time, interval, staleAfter time.Duration) fl
 	default:
 		return float64(staleAfter-age) / float64(staleAfter-full)
 	}
+}
+
+// CachedShare tells how many prompt tokens the engine found in its cache, of how
+// many, between scrapes of late.
+func (l *Ledger) CachedShare() (hits, prompt float64) { return l.others.hits, l.others.prompt }
+
+// OthersShare tells of how many requests at the endpoint others had, of how many,
+// at scrapes of late.
+func (l *Ledger) OthersShare() (foreign, all float64) { return l.others.seen, l.others.all }
+
+// promptSquare is the mean square that goes with promptMean.
+func (l *Ledger) promptSquare() float64 {
+	if l.meanPrompt == 0 {
+		return 2 * priorPrompt * priorPrompt
+	}
+	return l.squarePrompt
 }
 
 func (l *Ledger) promptMean() float64 {

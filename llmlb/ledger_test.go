@@ -26,7 +26,7 @@ func TestOwnWorkIsNotCountedTwice(t *testing.T) {
 	var l Ledger
 	l.observe(page(0, 0, 0))
 	for range 5 {
-		l.reserve(100, 10)
+		l.reserve(Work{Uncached: 100, Output: 10})
 	}
 	l.observe(page(1, 4, 1))
 	got := l.Load(at(1), testInterval, testStale)
@@ -42,9 +42,9 @@ func TestOwnWorkThatEndedBetweenScrapesIsNotTakenForOthers(t *testing.T) {
 	// The scrape's numbers may be from before the call ended.
 	var l Ledger
 	l.observe(page(0, 0, 0))
-	l.reserve(100, 10)
-	l.firstToken(100)
-	l.release(Decode, 100, 10)
+	l.reserve(Work{Uncached: 100, Output: 10})
+	l.firstToken(Work{Uncached: 100})
+	l.release(Decode, Work{Uncached: 100, Output: 10})
 	l.observe(page(1, 1, 0))
 	if got := l.Load(at(1), testInterval, testStale); got.Foreign != 0 {
 		t.Errorf("foreign %v, want 0", got.Foreign)
@@ -106,7 +106,7 @@ func TestOwnCallsInTheBatchAreNotWaiting(t *testing.T) {
 	// that nobody waits.
 	var l Ledger
 	for range 8 {
-		l.reserve(10, 10)
+		l.reserve(Work{Uncached: 10, Output: 10})
 	}
 	if got := l.Load(at(0), testInterval, testStale); got.Waiting != 7 {
 		t.Errorf("blind: waiting %v, want 7", got.Waiting)
@@ -115,7 +115,7 @@ func TestOwnCallsInTheBatchAreNotWaiting(t *testing.T) {
 	if got := l.Load(at(0), testInterval, testStale); got.Waiting != 0 || got.Running != 8 {
 		t.Errorf("waiting %v running %v, want 0 and 8", got.Waiting, got.Running)
 	}
-	l.reserve(10, 10) // the scrape cannot have seen this one
+	l.reserve(Work{Uncached: 10, Output: 10}) // the scrape cannot have seen this one
 	if got := l.Load(at(0), testInterval, testStale); got.Waiting != 1 {
 		t.Errorf("waiting %v, want 1", got.Waiting)
 	}
@@ -189,13 +189,13 @@ func TestWorkersThatTakeTurnsAreNoRestart(t *testing.T) {
 
 func TestOneHugePromptDoesNotSkewTheEstimate(t *testing.T) {
 	var l Ledger
-	l.reserve(50_000_000, 1)
-	l.release(Prefill, 50_000_000, 1) // the engine refused it
+	l.reserve(Work{Uncached: 50_000_000, Output: 1})
+	l.release(Prefill, Work{Uncached: 50_000_000, Output: 1}) // the engine refused it
 	if got := l.promptMean(); got != priorPrompt {
 		t.Errorf("mean prompt %v after a refused one, want %v", got, priorPrompt)
 	}
-	l.reserve(50_000_000, 1)
-	l.firstToken(50_000_000)
+	l.reserve(Work{Uncached: 50_000_000, Output: 1})
+	l.firstToken(Work{Uncached: 50_000_000})
 	if got := l.promptMean(); got > 8*priorPrompt {
 		t.Errorf("mean prompt %v after one of fifty million", got)
 	}

@@ -76,14 +76,14 @@ func TestOwnWorkIsNotCountedTwiceByHeaders(t *testing.T) {
 			l.observe(page(0, 0, 0))
 		}
 		for range 5 {
-			l.reserve(100, 10)
+			l.reserve(Work{Uncached: 100, Output: 10})
 		}
 		for i := range 5 {
 			l.observeHeader(header(1+0.01*float64(i), 5, 5), testStale)
 			if got := l.Load(at(1.1), testInterval, testStale); got.Foreign != 0 {
 				t.Errorf("scraped %v, answer %d: foreign %v, want 0", scraped, i+1, got.Foreign)
 			}
-			l.release(Prefill, 100, 10)
+			l.release(Prefill, Work{Uncached: 100, Output: 10})
 		}
 		// Neither is a page that was written before them and comes after.
 		l.observe(page(1.2, 5, 0))
@@ -103,10 +103,10 @@ func TestLatePageAfterAHeader(t *testing.T) {
 	var l Ledger
 	l.observe(page(0, 0, 0))
 	for range 5 {
-		l.reserve(100, 10)
+		l.reserve(Work{Uncached: 100, Output: 10})
 	}
 	for range 5 {
-		l.release(Prefill, 100, 10)
+		l.release(Prefill, Work{Uncached: 100, Output: 10})
 	}
 	l.observeHeader(header(6, 0, 0), testStale)
 	l.observe(page(6.5, 5, 5))
@@ -124,11 +124,11 @@ func TestHeadersAloneSeeOthers(t *testing.T) {
 	// others send.
 	var l Ledger
 	for range 6 {
-		l.reserve(100, 10)
+		l.reserve(Work{Uncached: 100, Output: 10})
 	}
 	l.observeHeader(header(0, 6, 6), testStale)
 	for range 6 {
-		l.release(Prefill, 100, 10)
+		l.release(Prefill, Work{Uncached: 100, Output: 10})
 	}
 	foreign := func(sec float64) float64 {
 		l.observeHeader(header(sec, Unknown, 6), testStale)

@@ -105,7 +105,7 @@ func (e *Endpoint) busySilently(before, now time.Time) bool {
 			from = max(from, e.ledger.progressAt.UnixNano())
 		}
 		took := time.Duration(now.UnixNano() - from).Seconds()
-		due := quietFactor*(r.Predict(float64(l.ahead), float64(l.uncached), 0)+itl*float64(l.output)) + quietSlack
+		due := quietFactor*(r.Predict(float64(l.ahead), float64(l.effort), 0)+itl*float64(l.work.Output)) + quietSlack
 		if l.start.Before(before) && took < due {
 			return true
 		}
@@ -142,7 +142,7 @@ func (c *Call) Patience() time.Duration {
 			return patientFactor * predicted // which goes by what the others have shown
 		}
 	}
-	slow := float64(l.ahead+l.uncached) / patientSpeed
+	slow := float64(l.ahead+l.effort) / patientSpeed
 	return max(predicted, time.Duration(min(slow, 3600)*float64(time.Second)))
 }
 

@@ -209,10 +209,10 @@ func TestPatienceWithServersOfUnknownSpeed(t *testing.T) {
 		t.Errorf("%v without a place, want the prediction", got)
 	}
 	p.Lock()
-	c.Lease = p.Reserve(e, t0, 2000, 10)
+	c.Lease = p.Reserve(e, t0, Work{Uncached: 2000, Output: 10})
 	p.Unlock()
-	if got := c.Patience(); got != 4*time.Second {
-		t.Errorf("%v for 2,000 tokens, want what a slow server takes", got)
+	if got := c.Patience(); got != 4200*time.Millisecond {
+		t.Errorf("%v for 2,000 tokens, 2,100 of effort, want what a slow server takes", got)
 	}
 	other := p.endpoint("b:1", "b")
 	other.rates.samples = enoughSamples

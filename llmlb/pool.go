@@ -31,6 +31,7 @@ type Pool struct {
 	attached  map[string]any
 	uses      map[use]*usage
 	errors    estimateErrors
+	homes     homes
 	picks     picks
 	budget    budget
 	begun     time.Time // when the first endpoint was put to use
@@ -336,18 +337,18 @@ func (p *Pool) changed(c Change) {
 // Reserve books a Call's work at an endpoint: under the pool's lock, in the
 // same critical section as the choice. A Call that generates nothing books no
 // work and counts in no limit; its Lease only keeps the endpoint alive.
-func (p *Pool) Reserve(e *Endpoint, now time.Time, uncached, output int) *Lease {
+func (p *Pool) Reserve(e *Endpoint, now time.Time, w Work) *Lease {
 	if p.endpoints[e.address] == nil {
 		// A Call that began under an older configuration may still choose an
 		// endpoint that has been forgotten since: its account counts again.
 		p.add(e)
 	}
 	phase := Prefill
-	ahead, others := e.ledger.own.prefillTokens, e.ledger.othersPrefill(now)
-	if uncached == 0 && output == 0 {
+	ahead, others, effort := e.ledger.own.effort, e.ledger.othersPrefill(now), w.Effort()
+	if w.none() {
 		phase = Visit
 	} else {
-		e.ledger.reserve(uncached, output)
+		e.ledger.reserve(w)
 	}
 	e.leases++
 	e.reach.tried(now)
@@ -358,10 +359,11 @@ func (p *Pool) Reserve(e *Endpoint, now time.Time, uncached, output int) *Lease 
 		pools.LoadOrStore(p.name, p)
 	}
 	l := &Lease{
-		pool: p, endpoint: e, uncached: uncached, output: output, phase: phase, start: now,
+		pool: p, endpoint: e, work: w, effort: effort, phase: phase, start: now,
 		ahead: ahead, others: others, hidden: e.silent.calls > 0,
 	}
 	if phase != Visit {
+		e.prefills.add(l, now)
 		l.trial = e.circuit.begin(now)
 	}
 	return l

@@ -27,7 +27,7 @@ func bound(t *testing.T, p *Pool, members ...Member) *Settings {
 func take(p *Pool, e *Endpoint, now time.Time) *Lease {
 	p.Lock()
 	defer p.Unlock()
-	return p.Reserve(e, now, 100, 50)
+	return p.Reserve(e, now, Work{Uncached: 100, Output: 50})
 }
 
 func TestEveryReservationReturnsToZero(t *testing.T) {
@@ -169,7 +169,7 @@ func TestDynamicEndpointsAreForgottenWhenIdle(t *testing.T) {
 	p.Lock()
 	p.Sight("a:1", at(0))
 	busy := p.Sight("b:1", at(0))
-	lease := p.Reserve(busy, at(0), 1, 1)
+	lease := p.Reserve(busy, at(0), Work{Uncached: 1, Output: 1})
 	p.Unlock()
 	p.Sweep(at(60))
 	if got := len(p.Endpoints()); got != 2 {
@@ -195,7 +195,7 @@ func TestADynamicEndpointWithALongStreamStaysOne(t *testing.T) {
 	p := NewPool("dynamic")
 	p.Lock()
 	e := p.Sight("a:1", at(0))
-	lease := p.Reserve(e, at(0), 1, 1)
+	lease := p.Reserve(e, at(0), Work{Uncached: 1, Output: 1})
 	p.Unlock()
 	p.Sweep(at(3600))
 	p.Lock()
@@ -345,7 +345,7 @@ func TestWhatGeneratesNothingBooksNothing(t *testing.T) {
 	s := bound(t, p, Member{Address: "a:1"})
 	e := s.Members[0].Endpoint
 	p.Lock()
-	lease := p.Reserve(e, t0, 0, 0)
+	lease := p.Reserve(e, t0, Work{})
 	p.Unlock()
 	if e.ledger.own != (account{}) || e.leases != 1 {
 		t.Errorf("booked %+v, %d leases; want no work and one lease", e.ledger.own, e.leases)

@@ -5,10 +5,10 @@ package llmlb
 // Only engines with a queue have requests waiting.
 const slotWait = 0.030
 
-// Predict returns the time to first token in seconds of a request with that many
-// uncached prompt tokens, behind prefill tokens of others and waiting requests:
+// Predict returns the time to first token in seconds of a request whose prompt is
+// that effort, behind so much prefill of others and so many waiting requests:
 //
-//	ttft = floor + (prefill + uncached) / speed + slotWait × waiting
-func (r Rate) Predict(prefill, uncached, waiting float64) float64 {
-	return r.Floor + (prefill+uncached)/r.Speed + slotWait*waiting
+//	ttft = floor + (prefill + effort) / speed + slotWait × waiting
+func (r Rate) Predict(prefill, effort, waiting float64) float64 {
+	return r.Floor + (prefill+effort)/r.Speed + slotWait*waiting
 }

@@ -282,7 +282,7 @@ func TestLearnedRatesAreShown(t *testing.T) {
 		c := NewCall(p, s, at(sec))
 		c.InputTokens = 2000
 		p.Lock()
-		c.Lease = p.Reserve(e, at(sec), 2000, 101)
+		c.Lease = p.Reserve(e, at(sec), Work{Uncached: 2000, Output: 101})
 		p.Unlock()
 		c.SawFirstToken(at(sec + 0.25))
 		c.LastToken, c.TokenEvents, c.PromptTokens, c.OutputTokens = at(sec+2.25), 101, 2000, 101

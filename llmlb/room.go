@@ -83,10 +83,12 @@ func (e *Endpoint) InUse(now time.Time) bool {
 
 // NextRoom returns the next moment at which an endpoint may have room by nothing
 // but the passing of time: a pause ends, a trial is due, a first token is thought
-// to have come that nobody sees. Zero when there is none.
+// to have come that nobody sees, or enough of a prompt has been computed. Zero when
+// there is none.
 func (p *Pool) NextRoom(now time.Time) (at time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	s := p.current()
 	sooner := func(t time.Time) {
 		if t.After(now) && (at.IsZero() || t.Before(at)) {
 			at = t
@@ -101,6 +103,7 @@ func (p *Pool) NextRoom(now time.Time) (at time.Time) {
 			sooner(e.circuit.trialAt)
 		}
 		sooner(e.quietDue)
+		sooner(e.busyUntil(now, s))
 	}
 	return at
 }
@@ -120,7 +123,7 @@ func (e *Endpoint) decodeQuietly(now time.Time) {
 		case l.due.After(now):
 			e.isQuietUntil(l.due)
 		default:
-			l.firstToken()
+			l.firstToken(now)
 		}
 	}
 }

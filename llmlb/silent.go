@@ -20,7 +20,7 @@ func (l *Lease) silence() {
 	}
 	l.silent = true
 	l.endpoint.silent.calls++
-	l.endpoint.silent.tokens += l.uncached
+	l.endpoint.silent.tokens += l.work.Uncached
 	l.endpoint.silent.last = l.start
 }
 
@@ -29,7 +29,7 @@ func (l *Lease) unsilence() {
 	if l.silent {
 		l.silent = false
 		l.endpoint.silent.calls--
-		l.endpoint.silent.tokens -= l.uncached
+		l.endpoint.silent.tokens -= l.work.Uncached
 	}
 }
 

@@ -11,7 +11,7 @@ func whole(p *Pool, e *Endpoint, now time.Time, uncached int, predicted time.Dur
 	c := NewCall(p, p.Current(), now)
 	c.InputTokens = uncached
 	p.Lock()
-	c.Lease = p.Reserve(e, now, uncached, 10)
+	c.Lease = p.Reserve(e, now, Work{Uncached: uncached, Output: 10})
 	p.Unlock()
 	c.Decision.Predicted = predicted
 	c.Begin(e, now)
@@ -75,7 +75,7 @@ func TestWholeAnswersDoNotMakeAServerLookSlow(t *testing.T) {
 		c := NewCall(p, p.Current(), at(start))
 		c.InputTokens, c.Stream = 2000, true
 		p.Lock()
-		c.Lease = p.Reserve(e, at(start), 2000, 10)
+		c.Lease = p.Reserve(e, at(start), Work{Uncached: 2000, Output: 10})
 		p.Unlock()
 		c.Begin(e, at(start))
 		for range others {

@@ -82,6 +82,38 @@ func BenchmarkIndex(b *testing.B) {
 			ix.learn(chains[i%len(chains)], 7, llmlb.Unknown, now, true)
 		}
 	})
+	b.Run("insert with a room", func(b *testing.B) { // whose size is known: two thirds of what comes
+		ix, now := full(), now
+		b.ReportAllocs()
+		for i := 0; b.Loop(); i++ {
+			now = now.Add(50 * time.Millisecond)
+			ix.learn(chains[i%len(chains)], 7, 88<<20, now, true)
+		}
+	})
+	for _, n := range []int{4, 16, 64, 200} { // endpoints that all hold one prompt
+		hot := func() *index {
+			ix := full()
+			for cache := range n {
+				ix.learn(chains[0], uint32(1000+cache), llmlb.Unknown, now, true)
+			}
+			return ix
+		}
+		b.Run(fmt.Sprint("lookup hot/", n), func(b *testing.B) {
+			ix := hot()
+			var dst [holdersMax]holder
+			b.ReportAllocs()
+			for b.Loop() {
+				ix.lookup(chains[0], now, dst[:0])
+			}
+		})
+		b.Run(fmt.Sprint("insert hot/", n), func(b *testing.B) {
+			ix := hot()
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				ix.learn(chains[0], uint32(1000+i%n), llmlb.Unknown, now, true)
+			}
+		})
+	}
 }
 
 // chains are prompts that the full index holds for the most part.

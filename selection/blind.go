@@ -31,6 +31,7 @@ func (ch *choice) impute() {
 	for _, s := range ch.left {
 		if s.blind {
 			s.waiting += waiting / n
+			s.foreignWaiting += waiting / n
 			s.running += running / n
 			s.prefill += prefill / n
 		}

@@ -65,7 +65,8 @@ type seat struct {
 
 	waiting float64 // requests in its queue
 	running float64 // sequences in its batch
-	prefill float64 // prompt tokens that stand before this Call
+	context float64 // prompt tokens of our own open calls
+	prefill float64 // prompt tokens that stand before this Call, as effort
 	phantom float64 // those of them that failed attempts have left
 	kv      float64 // share of KV memory in use, or Unknown
 	kvRoom  float64 // KV memory in tokens, or Unknown
@@ -198,7 +199,7 @@ func (ch *choice) book(picked *seat, d llmlb.Decision) {
 	if c.Generates() {
 		output = c.ExpectedOutput()
 	}
-	c.Lease = c.Pool.Reserve(e, ch.now, ch.uncached(picked), output)
+	c.Lease = c.Pool.Reserve(e, ch.now, llmlb.Work{Uncached: ch.uncached(picked), Cached: picked.matched, Output: output})
 	if c.Key != 0 && !picked.warm {
 		c.Lease.TakeCold()
 	}
@@ -227,7 +228,7 @@ func (ch *choice) pick() (*seat, llmlb.Decision) {
 		s, reason = ch.left[0], llmlb.ReasonTrial
 	case ch.settings.Strategy == StrategyWeighted:
 		s, reason = ch.weighted(warm)
-	case warm == 0:
+	case warm == 0 || ch.settings.Strategy == StrategyWork && !ch.distinct():
 		s, reason = ch.cold(), llmlb.ReasonCold
 	case ch.settings.Strategy == StrategyPrefixSpill:
 		s, reason = ch.prefixSpill()
@@ -275,6 +276,11 @@ func (ch *choice) markWarm() (n int) {
 		}
 	}
 	return n
+}
+
+// effort is the work of computing them.
+func (ch *choice) effort(s *seat) float64 {
+	return float64(llmlb.Work{Uncached: ch.uncached(s), Cached: s.matched}.Effort())
 }
 
 // uncached is how many prompt tokens the seat's endpoint would have to compute.

@@ -30,17 +30,102 @@ const (
 	worseFactor, worseSlack = 1.25, 0.050
 )
 
-// cold picks for a Call without a useful match: its home, or where it waits
-// least.
-func (ch *choice) cold() *seat {
-	if home := ch.home(); home != nil {
-		return home
+// distinctTokens is how many tokens more than the mean seat one must hold for that to
+// tell a conversation: half a block.
+const distinctTokens = 32
+
+// distinct reports whether some seats hold more of the prompt than the mean seat
+// does. What all hold, such as a system prompt that everybody shares, says
+// nothing of where a conversation belongs.
+func (ch *choice) distinct() bool {
+	best, sum := 0, 0
+	for _, s := range ch.left {
+		best = max(best, s.matched)
+		sum += s.matched
 	}
-	return ch.leastBy(ch.left, true, (*seat).coldPrice)
+	return float64(best)-float64(sum)/float64(len(ch.left)) >= distinctTokens
 }
 
-// coldPrice is the wait, less what a match that is not worth much saves. The
-// slack makes waits that nobody notices near ties.
+// cold picks for a Call without a useful match: its home, or what costs least.
+func (ch *choice) cold() *seat {
+	ch.call.SentHome = false
+	if home := ch.home(); home != nil {
+		ch.call.SentHome = true
+		return home
+	}
+	cheapest := ch.leastBy(ch.left, true, (*seat).coldPrice)
+	if home := ch.strictHome(cheapest); home != nil {
+		ch.call.SentHome = true
+		return home
+	}
+	return cheapest
+}
+
+// homeWorth is how many times as much as it saves a home may cost, where all that the
+// servers do is others' and all of a prompt is found at its home. What one gateway
+// knows of the others' work is seconds wrong when servers are busy, and were each to
+// leave homes for that, nobody would find anything, and they would be busier still.
+const homeWorth = 12
+
+// strictHome returns the Call's home, or the next in line, where that is worth its
+// cost: because other gateways may have sent the conversation there, which
+// we would know nothing of, and engines have been found to hold what they then do.
+func (ch *choice) strictHome(cheapest *seat) *seat {
+	worth := homeWorth * ch.othersShare() * ch.homeShare()
+	if ch.call.Key == 0 || worth == 0 {
+		return nil
+	}
+	first, second := ch.homes()
+	worth *= ch.effort(first) / first.rate.Speed
+	switch {
+	case first.cost <= cheapest.cost+worth:
+		return first
+	case second != nil && second.cost <= cheapest.cost+worth/2:
+		return second
+	}
+	return nil
+}
+
+// othersLeast is how many requests must have been seen at scrapes, each at as many as
+// it was open, before it is known whose they are.
+const othersLeast = 200
+
+// othersShare is the share of what the servers have to do that is not ours.
+func (ch *choice) othersShare() float64 {
+	seen, all := 0.0, 0.0
+	for _, s := range ch.left {
+		foreign, n := s.endpoint.Ledger().OthersShare()
+		seen += foreign
+		all += n
+	}
+	if all < othersLeast {
+		return 0 // too little has been seen to say
+	}
+	return seen / all
+}
+
+// homeShare is the share of a prompt that its home has, though we did not know: by
+// what engines answer, or else as much as they say in their metrics that they find of
+// all prompts.
+func (ch *choice) homeShare() float64 {
+	share, known := ch.call.Pool.HomeShare()
+	if known {
+		return share
+	}
+	hits, prompt := 0.0, 0.0
+	for _, s := range ch.left {
+		h, n := s.endpoint.Ledger().CachedShare()
+		hits += h
+		prompt += n
+	}
+	if prompt == 0 {
+		return share / 2
+	}
+	return min(1, hits/prompt)
+}
+
+// coldPrice is the cost, less what a match that is not worth much saves. The
+// slack makes costs that nobody notices near ties.
 func (s *seat) coldPrice() float64 {
 	return s.wait + worseSlack - float64(s.matched)/s.rate.Speed
 }

@@ -77,7 +77,7 @@ func TestNearTies(t *testing.T) {
 		takeCold := func(i int) {
 			w.pool.Lock()
 			defer w.pool.Unlock()
-			w.pool.Reserve(w.settings.Members[i].Endpoint, w.now, 1, 1).TakeCold()
+			w.pool.Reserve(w.settings.Members[i].Endpoint, w.now, llmlb.Work{Uncached: 1, Output: 1}).TakeCold()
 		}
 		takeCold(1)
 		for i := range w.settings.Members {

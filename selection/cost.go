@@ -8,32 +8,36 @@ import (
 
 // The cost of an endpoint for a Call, in seconds:
 //
-//	ttft = floor + (P + I − H) / speed + slotWait × waiting + delay
-//	cost = ttft + work × (I − H) / speed + running × (stall × (I − H) / speed + crowd × output)
+//	ttft = floor + (P + E) / speed + slotWait × waiting + delay
+//	cost = ttft + work × own + stall × running × own² + crowd × (C + answer × running)
+//	own  = E / speed
 //
-// P is the prompt tokens that stand before the Call, I its own, H those of
-// them that the endpoint's cache holds; waiting and running are requests; output
-// is the tokens it is expected to generate; delay is what loading its adapter
+// P is the prefill that stands before the Call, and E that of its own prompt, as
+// far as the endpoint's cache does not hold it. Both are effort (see llmlb.Work):
+// tokens, with what attention adds for long prompts. Waiting and running are
+// requests, of those that wait a third of our own, whose prompts are in P already; C
+// is the prompt tokens of the calls open there; delay is what loading its adapter
 // would take. Speed and floor are those that the endpoint has shown.
 //
-// The first line is what the Call itself waits for its first token. The second
-// is what it does to others: its prefill stalls every sequence in the batch,
-// and then, token by token, it makes each step a little longer for all of them,
-// as they do for it. Both are weighed far below their plain sum, because a
-// stream that slows by a few per cent hurts less than one that has not begun.
+// The first line is what the Call itself waits for its first token. The rest is
+// what it does to others, and they to it. All forms and weights were chosen by
+// replaying traces: docs/policy.md.
 const (
 	// work is the weight of the Call's own prefill beyond what the Call waits for
 	// it: for as long, the endpoint does nothing for those that come after.
 	work = 0.5
 
-	// stall is the weight of a second by which a prefill holds up one running
-	// sequence.
-	stall = 0.02
+	// stall is the weight of the square of the seconds for which a prefill holds up
+	// one running sequence. A tenth of a second nobody sees. Five of them are more
+	// than many answers take in all, so that long prompts should go where few
+	// answers are being written.
+	stall = 0.005
 
-	// crowd is the weight of one more sequence in the batch, per running
-	// sequence and output token. A step grows by some 80 µs with a sequence of
-	// a thousand tokens; a quarter of that counts.
-	crowd = 20e-6
+	// crowd is the seconds that a token of the open calls' prompts counts for.
+	// Every step reads them all again, some 50 ns each. A running sequence counts as
+	// `answer` tokens more: it has its answer too, and however short prompts are, they
+	// should spread.
+	crowd, answer = 1e-6, 6000
 
 	// nearTie and nearSlack (seconds) are how close two costs must be for other
 	// things to decide. No prediction here is better than that.
@@ -64,18 +68,18 @@ func (ch *choice) learned() {
 
 // score predicts the time to first token and the cost of all seats left.
 func (ch *choice) score() {
-	output := float64(ch.call.ExpectedOutput())
 	for _, s := range ch.left {
-		uncached := float64(ch.uncached(s))
+		effort := ch.effort(s)
 		s.delay = s.endpoint.LoadDelay(ch.model, ch.now)
-		s.ttft = s.rate.Predict(s.prefill, uncached, s.waiting) + s.delay
+		waiting := s.foreignWaiting + max(0, s.waiting-s.foreignWaiting)/3
+		s.ttft = s.rate.Predict(s.prefill, effort, waiting) + s.delay
 		ttft, pace := s.ttft, s.rate
 		if s.share < 1 { // compared as if it were slower; what is predicted is what it takes
 			pace.Speed *= s.share
-			ttft = pace.Predict(s.prefill, uncached, s.waiting) + s.delay
+			ttft = pace.Predict(s.prefill, effort, waiting) + s.delay
 		}
-		own := uncached / pace.Speed
-		burden := s.running * (stall*own + crowd*output)
+		own := effort / pace.Speed
+		burden := stall*s.running*own*own + crowd*(s.context+answer*s.running)
 		s.wait = ttft - pace.Floor - own + burden
 		s.cost = ttft + work*own + burden
 	}

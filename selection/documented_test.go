@@ -15,7 +15,7 @@ func (w *world) teach(speeds ...float64) {
 		sent, last := w.now, w.now
 		for i, speed := range speeds {
 			w.pool.Lock()
-			l := w.pool.Reserve(w.settings.Members[i].Endpoint, sent, 5000, 1)
+			l := w.pool.Reserve(w.settings.Members[i].Endpoint, sent, llmlb.Work{Uncached: 5000, Output: 1})
 			w.pool.Unlock()
 			c := w.call(llmlb.Features{InputTokens: 5000})
 			c.Lease = l
@@ -55,7 +55,7 @@ func TestTheDocumentedExample(t *testing.T) {
 		p.MaxOutputTokens = 512
 		w.occupy(addresses(3)[1], 11)
 		w.pool.Lock()
-		w.pool.Reserve(gpu2, w.now, tc.before, 1) // the twelfth, still in prefill
+		w.pool.Reserve(gpu2, w.now, llmlb.Work{Uncached: tc.before, Output: 1}) // the twelfth, still in prefill
 		w.pool.Unlock()
 
 		c := w.grant(p)

@@ -45,7 +45,7 @@ func TestExplainingAPick(t *testing.T) {
 		t.Errorf("the draining one: %+v", third)
 	}
 	// The parts make up the prediction that they explain.
-	tokens := first.PrefillTokens + float64(first.Uncached)
+	tokens := first.PrefillTokens + float64(first.Effort)
 	if sum := *first.Floor + 1000*tokens / *first.Speed; math.Abs(sum-*first.Predicted) > 0.01 {
 		t.Errorf("predicted %.2f ms, and its parts make %.2f", *first.Predicted, sum)
 	}

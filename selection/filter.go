@@ -80,7 +80,7 @@ func (ch *choice) survey() {
 		var prefill int
 		prefill, s.output = e.Ledger().TokensInFlight()
 		s.flight, s.cold = prefill+s.output, e.ColdCalls()
-		s.waiting, s.running = load.Waiting, load.Running
+		s.waiting, s.running, s.context = load.Waiting, load.Running, load.Context
 		s.prefill, s.phantom = load.PrefillTokens, load.Phantom
 		s.kv, s.kvRoom = load.KVUsage, load.KVCapacity
 		if s.room = roomIn(e, &load, ch.now); ch.call.Line != nil {

@@ -29,39 +29,49 @@ const (
 // findHome marks the home among the seats that are left. A Call without a key,
 // which has no prompt, has none.
 func (ch *choice) findHome() {
-	key := ch.call.Key
-	if key == 0 {
+	if ch.call.Key == 0 {
 		return
 	}
+	home, _ := ch.homes()
+	home.home = true
+}
+
+// homes returns the seat on which the Call's key falls, and the one on which it
+// would fall without that, nil where there is one alone.
+func (ch *choice) homes() (first, second *seat) {
 	mean, known, alike := 0.0, true, true
 	slowest, fastest := math.Inf(1), 0.0
-	var home *seat
-	var highest uint64
 	for _, s := range ch.left {
-		if h := rendezvous(key, s.endpoint); home == nil || h > highest {
-			home, highest = s, h
-		}
-		weight := s.weight()
-		alike = alike && weight == ch.left[0].weight()
+		alike = alike && s.weight() == ch.left[0].weight()
 		mean += s.rate.Speed / float64(len(ch.left))
 		plain := s.rate.Speed / s.member.Share()
 		slowest, fastest = min(slowest, plain), max(fastest, plain)
 		known = known && s.rate.Samples >= homeSamples
 	}
 	known = known && fastest > homeUnequal*slowest
-	if !alike || known {
-		most := math.Inf(-1)
-		for _, s := range ch.left {
-			share := s.weight()
-			if known {
-				share = s.share * min(max(s.rate.Speed, mean/homeMost), mean*homeMost)
-			}
-			if w := drawn(rendezvous(key, s.endpoint), share); w > most {
-				home, most = s, w
-			}
+	var most, next float64
+	for _, s := range ch.left {
+		share := 1.0
+		switch {
+		case known:
+			share = s.share * min(max(s.rate.Speed, mean/homeMost), mean*homeMost)
+		case !alike:
+			share = s.weight()
+		}
+		hash := rendezvous(ch.call.Key, s.endpoint)
+		w := float64(hash)
+		if known || !alike {
+			w = drawn(hash, share)
+		}
+		switch {
+		case first == nil || w > most:
+			second, next = first, most
+			first, most = s, w
+		case second == nil || w > next:
+			second, next = s, w
 		}
 	}
-	home.home = true
+	return first, second
 }
 
 // drawn turns a hash into a draw that is the highest of all with a probability

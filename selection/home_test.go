@@ -122,7 +122,7 @@ func (w *world) occupy(address string, calls int) []*llmlb.Lease {
 	list := make([]*llmlb.Lease, calls)
 	for i := range list {
 		w.pool.Lock()
-		list[i] = w.pool.Reserve(w.endpoint(address), w.now, 1, 1)
+		list[i] = w.pool.Reserve(w.endpoint(address), w.now, llmlb.Work{Uncached: 1, Output: 1})
 		w.pool.Unlock()
 		list[i].FirstToken()
 	}

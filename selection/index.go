@@ -11,7 +11,8 @@ import (
 
 // DefaultIndexBytes bounds the prefix index of a pool unless index_bytes says
 // otherwise. It holds 1.5 million blocks, or the prompts of some 380 million
-// tokens.
+// tokens; a block that more than four endpoints hold counts for one more with
+// every four.
 const DefaultIndexBytes = 64 << 20
 
 // minIndexBytes is the smallest useful index: the blocks of a few long prompts.
@@ -22,9 +23,6 @@ const minIndexBytes = 64 << 10
 // go where the first went; a Call that never gets its first token teaches
 // nothing for longer than this.
 const pendingFor = 30 * time.Second
-
-// holdersMax bounds how many endpoints one lookup tells apart.
-const holdersMax = 32
 
 // blockSeed keys all block hashes of this process.
 var blockSeed = rand.Uint64()
@@ -47,15 +45,6 @@ type index struct {
 	table table        // empty until something is learned
 	rooms rooms        // how much each endpoint's cache holds
 	epoch time.Time    // zero of the table's clock: the first time it was told
-}
-
-// holder is an endpoint that holds the beginning of a prompt: the first blocks
-// of it, by what the index knows.
-type holder struct {
-	cache  uint32
-	blocks int32 // believed
-	proved int32 // those of them that a first token has proved
-	since  uint32
 }
 
 // indexKey is where the index hangs in the pool.
@@ -91,12 +80,7 @@ func (ix *index) tick(now time.Time) uint32 {
 	return uint32(max(0, now.Sub(ix.epoch)/tickLength)) & tickMask
 }
 
-// lookup appends to dst who holds how much of the chain of blocks. The hash of
-// a block covers all before it, so the deepest block on which an endpoint is
-// known tells how much it holds; engines evict from the tail as well. The walk
-// goes from the start and ends at the first block that nobody holds: for a
-// prompt that is new to all it reads one line of memory. Searching by halves
-// would be wrong, since eviction can leave holes.
+// lookup appends to dst who holds how much of the chain of blocks.
 func (ix *index) lookup(blocks []uint64, now time.Time, dst []holder) []holder {
 	if len(blocks) == 0 {
 		return dst
@@ -106,52 +90,9 @@ func (ix *index) lookup(blocks []uint64, now time.Time, dst []holder) []holder {
 	if ix.table.empty() {
 		return dst
 	}
-	tick := ix.tick(now)
-	for i, h := range blocks {
-		e := ix.table.find(h)
-		if e == nil {
-			break
-		}
-		held := false
-		for _, s := range e.slots {
-			if s.cache == 0 || !s.valid(tick) {
-				continue
-			}
-			var h *holder
-			if dst, h = ix.holder(dst, s.cache); s.stamp.before(h.since) {
-				continue // has been displaced there by what came after
-			}
-			h.blocks, held = int32(i+1), true
-			if s.stamp.proved() {
-				h.proved = h.blocks
-			}
-		}
-		if !held {
-			break
-		}
-	}
-	return dst
-}
-
-// holder returns the cache's place in the list. When there are too many to tell
-// apart, the one that holds least is forgotten.
-func (ix *index) holder(list []holder, cache uint32) ([]holder, *holder) {
-	least := 0
-	for i := range list {
-		if list[i].cache == cache {
-			return list, &list[i]
-		}
-		if list[i].blocks < list[least].blocks {
-			least = i
-		}
-	}
-	h := holder{cache: cache, since: ix.rooms.since(cache)}
-	if len(list) < holdersMax {
-		list = append(list, h)
-		return list, &list[len(list)-1]
-	}
-	list[least] = h
-	return list, &list[least]
+	w := walk{ix: ix, blocks: blocks, tick: ix.tick(now), holders: dst}
+	w.run()
+	return w.holders
 }
 
 // ahead is how many blocks' sets are asked of memory at once. One after the
@@ -160,7 +101,8 @@ const ahead = 16
 
 // learn notes that the endpoint with the given cache holds the blocks, or will
 // within a moment when not proved. Room is how many bytes of prompt its cache
-// has room for, or Unknown.
+// has room for, or Unknown: then what was last known counts, and before that
+// there is no limit.
 func (ix *index) learn(blocks []uint64, cache uint32, room int64, now time.Time, proved bool) {
 	if len(blocks) == 0 {
 		return
@@ -171,22 +113,42 @@ func (ix *index) learn(blocks []uint64, cache uint32, room int64, now time.Time,
 		ix.table = newTable(ix.bytes.Load())
 	}
 	tick := ix.tick(now)
-	since, fresh := ix.rooms.since(cache), 0
-	for i, h := range blocks {
-		if i%ahead == 0 {
-			ix.table.touch(blocks[i:min(i+ahead, len(blocks))])
+	since, r := ix.rooms.since(cache), ix.rooms.of(cache, room)
+	// From the tail to the head, in the order in which engines evict.
+	for end := len(blocks); end > 0; {
+		start := (end - 1) / ahead * ahead
+		ix.table.touch(blocks[start:end])
+		for i := end - 1; i >= start; i-- {
+			had, crowded := ix.table.insert(blocks[i], i, cache, stampOf(tick, i, proved), since)
+			if r == nil {
+				continue
+			}
+			held := had.proved() && !had.used(i).gone(since)
+			if held || proved && !crowded {
+				r.use(int64(llmlb.BlockEnd(i+1)-llmlb.BlockEnd(i)), usedAt(tick, i), had.used(i), held)
+			}
 		}
-		// Deeper blocks look a little older, so that eviction takes the tail
-		// of a prompt before the head without which the tail is useless.
-		had := ix.table.insert(h, cache, stampOf(tick-uint32(i/16), proved), since)
-		if proved && (!had.proved() || had.before(since)) {
-			fresh += llmlb.BlockEnd(i+1) - llmlb.BlockEnd(i) // takes room there from now on
-		}
+		end = start
 	}
-	ix.rooms.fill(cache, room, int64(fresh), tick)
+	if r != nil && proved {
+		r.measure(room, int64(llmlb.BlockEnd(len(blocks))))
+		r.trim()
+	}
 }
 
-// forget removes the blocks from what the cache is believed to hold.
+// fill notes that the endpoint's cache takes in so many bytes that no prompt will
+// be found in by: what it generates, and the end of a prompt that is no block.
+func (ix *index) fill(cache uint32, room, bytes int64, now time.Time) {
+	ix.mu.Lock()
+	defer ix.mu.Unlock()
+	if r := ix.rooms.of(cache, room); r != nil && bytes > 0 {
+		r.use(bytes, usedAt(ix.tick(now), deepest), 0, false)
+		r.trim()
+	}
+}
+
+// forget removes the blocks from what the cache is believed to hold. They keep
+// their room there: the engine has just computed them again.
 func (ix *index) forget(blocks []uint64, cache uint32) {
 	ix.mu.Lock()
 	defer ix.mu.Unlock()

@@ -21,15 +21,29 @@ type table struct {
 }
 
 const (
-	ways       = 8 // entries in a set
-	slotsEach  = 4 // endpoints remembered for a block
+	ways       = 8  // entries in a set
+	slotsEach  = 4  // endpoints remembered in an entry
+	levelsMax  = 16 // entries of a block that many endpoints hold
 	tickLength = 100 * time.Millisecond
 	tickBits   = 31 // 6.8 years
 	tickMask   = 1<<tickBits - 1
 )
 
-// entry is who holds a block.
+// entry is who holds a block. Few blocks are held by more endpoints than it has
+// slots for, but those few are what most prompts begin with: who has no slot
+// there any more has another entry, as if it were another block's.
 type entry struct{ slots [slotsEach]slot }
+
+// overflows reports whether the entry has been full, so that there may be another.
+func (e *entry) overflows() bool { return e.slots[slotsEach-1].stamp != 0 }
+
+// overflow is the hash of a block's next entry.
+func overflow(hash uint64) uint64 { return mix(whole(hash) ^ 0x6f766572666c6f77) }
+
+// crowdFor is for how long an endpoint that has not used a block keeps its slot
+// when all are taken and another endpoint wants one. As long as all of them are
+// in use, the block gets one more entry.
+const crowdFor = 10 * time.Minute
 
 // slot is one endpoint that holds a block. The cache is Endpoint.CacheID, 0 for
 // a free slot: when an engine restarts it gets another one, and what it held is
@@ -43,12 +57,23 @@ type slot struct {
 // a first token has proved it.
 type stamp uint32
 
-func stampOf(tick uint32, proved bool) stamp {
-	s := stamp(tick&tickMask) << 1
+// stampOf is the stamp of a prompt's block with that number. Deeper blocks look
+// a little older, so that a full set gives up the tail of a prompt before the head
+// without which the tail is useless.
+func stampOf(tick uint32, number int, proved bool) stamp {
+	s := stamp((tick-uint32(number/deeperBy))&tickMask) << 1
 	if proved {
 		s |= 1
 	}
 	return s
+}
+
+// deeperBy is how many blocks further down the next look one tick older.
+const deeperBy = 16
+
+// used is when the block with that number got the stamp.
+func (s stamp) used(number int) use {
+	return usedAt(uint32(s>>1)+uint32(number/deeperBy), number)
 }
 
 func (s stamp) proved() bool { return s&1 != 0 }
@@ -57,7 +82,12 @@ func (s stamp) proved() bool { return s&1 != 0 }
 func (s stamp) newer(t stamp) bool { return int32(s&^1-t&^1) > 0 }
 
 func (s *slot) valid(tick uint32) bool {
-	return s.stamp.proved() || int32(stampOf(tick, false)-s.stamp)>>1 <= int32(pendingFor/tickLength)
+	return s.stamp.proved() || s.stamp.within(pendingFor, tick)
+}
+
+// within reports whether the stamp is no older than that.
+func (s stamp) within(d time.Duration, tick uint32) bool {
+	return int32(stamp(tick<<1)-s&^1)>>1 <= int32(d/tickLength)
 }
 
 // setBytes is what one set takes.
@@ -117,41 +147,85 @@ func (t *table) find(hash uint64) *entry {
 	return &t.entries[set][way]
 }
 
-// before reports whether the stamp is from before the tick.
-func (s stamp) before(tick uint32) bool { return tick != 0 && stampOf(tick, false).newer(s) }
-
-// insert notes that the cache holds the block, and returns when it was noted
-// last, or 0.
-func (t *table) insert(hash uint64, cache uint32, s stamp, since uint32) (had stamp) {
+// insert notes that the cache holds the block, which has that number in its
+// prompt. It returns when that was noted last, or 0, and then whether this may be
+// because there are too many endpoints to remember.
+func (t *table) insert(hash uint64, number int, cache uint32, s stamp, since use) (had stamp, crowded bool) {
 	hash = whole(hash)
-	set, way := t.place(hash)
-	if way == ways {
-		way = t.claim(set)
-		t.hashes[set][way], t.last[set][way], t.entries[set][way] = hash, s, entry{}
+	var victim *slot
+	for level := 0; ; level++ {
+		set, way := t.place(hash)
+		if way == ways {
+			if level > 0 && (victim.cache == 0 || !victim.stamp.within(crowdFor, uint32(s>>1))) {
+				break
+			}
+			t.add(set, hash, s).slots[0] = slot{cache, s}
+			return 0, false
+		}
+		if s.newer(t.last[set][way]) {
+			t.last[set][way] = s
+		}
+		e := &t.entries[set][way]
+		for i := range e.slots {
+			have := &e.slots[i]
+			if have.cache == cache {
+				had = have.stamp
+				if have.stamp = s; !had.used(number).gone(since) { // what was displaced is no longer proved
+					have.stamp |= had & 1
+				}
+				return had, false
+			}
+			switch {
+			case victim == nil, have.cache == 0 && victim.cache != 0:
+				victim = have
+			case victim.cache != 0 && victim.stamp.newer(have.stamp):
+				victim = have
+			}
+		}
+		if !e.overflows() {
+			break
+		}
+		if level == levelsMax-1 {
+			crowded = victim.cache != 0 && victim.stamp.within(crowdFor, uint32(s>>1))
+			break
+		}
+		hash = overflow(hash)
 	}
-	had = t.entries[set][way].note(cache, s, since)
-	if s.newer(t.last[set][way]) {
-		t.last[set][way] = s
-	}
-	return had
+	*victim = slot{cache, s}
+	return 0, crowded
+}
+
+// add makes an entry for the hash in its set, with all slots free.
+func (t *table) add(set, hash uint64, s stamp) *entry {
+	way := t.claim(set)
+	t.hashes[set][way], t.last[set][way], t.entries[set][way] = hash, s, entry{}
+	return &t.entries[set][way]
 }
 
 // remove forgets that the cache holds the block.
 func (t *table) remove(hash uint64, cache uint32) {
-	set, way := t.place(whole(hash))
-	if way == ways {
-		return
-	}
-	e, left := &t.entries[set][way], false
-	for i := range e.slots {
-		if e.slots[i].cache == cache {
-			e.slots[i] = slot{}
+	hash = whole(hash)
+	for range levelsMax {
+		set, way := t.place(hash)
+		if way == ways {
+			return
 		}
-		left = left || e.slots[i].cache != 0
-	}
-	if !left {
-		t.hashes[set][way], t.last[set][way] = 0, 0
-		t.used--
+		e, left := &t.entries[set][way], false
+		for i := range e.slots {
+			if e.slots[i].cache == cache {
+				e.slots[i].cache = 0 // and its stamp shows that it was taken once
+			}
+			left = left || e.slots[i].cache != 0
+		}
+		if e.overflows() {
+			hash = overflow(hash)
+			continue
+		}
+		if !left {
+			t.hashes[set][way], t.last[set][way] = 0, 0
+			t.used--
+		}
+		return
 	}
 }
 
@@ -171,29 +245,6 @@ func (t *table) claim(set uint64) (way int) {
 		}
 	}
 	return way
-}
-
-// note stamps the cache's slot, or gives it a free one, or the oldest. A proof
-// is not lost when the same endpoint is asked again.
-func (e *entry) note(cache uint32, s stamp, since uint32) (had stamp) {
-	victim := 0
-	for i := range e.slots {
-		have := &e.slots[i]
-		if have.cache == cache {
-			had = have.stamp
-			if have.stamp = s; !had.before(since) { // what was displaced is no longer proved
-				have.stamp |= had & 1
-			}
-			return had
-		}
-		switch v := &e.slots[victim]; {
-		case v.cache == 0: // a free one is found
-		case have.cache == 0 || v.stamp.newer(have.stamp):
-			victim = i
-		}
-	}
-	e.slots[victim] = slot{cache, s}
-	return 0
 }
 
 // refill has an empty table take in what another one holds, as far as it has

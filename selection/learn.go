@@ -40,12 +40,18 @@ func (k kept) remember(c *llmlb.Call, ix *index, now time.Time) {
 		return
 	}
 	blocks := c.Blocks[:min(len(c.Blocks), maxLearned)]
-	room := int64(llmlb.Unknown)
+	room, beyond := int64(llmlb.Unknown), int64(0)
 	if k.room > 0 {
-		room = int64(k.room * float64(c.PromptBytes) / float64(c.InputTokens))
+		ratio := float64(c.PromptBytes) / float64(c.InputTokens)
+		room = int64(k.room * ratio)
+		// The end of the prompt and the answer are in the cache as well.
+		beyond = int64(c.PromptBytes-llmlb.BlockEnd(len(blocks))) + int64(float64(c.ExpectedOutput())*ratio)
 	}
 	ix.learn(blocks, k.cache, room, now, false)
-	c.Learn = func(now time.Time) { ix.learn(blocks, k.cache, room, now, true) }
+	c.Learn = func(now time.Time) {
+		ix.fill(k.cache, room, beyond, now) // which is evicted first, and so used first
+		ix.learn(blocks, k.cache, room, now, true)
+	}
 	if k.proved > 0 {
 		c.Correct = func(cached int) { k.correct(c, ix, blocks, cached) }
 	}

@@ -77,3 +77,34 @@ func TestNoCorrectionWithoutReason(t *testing.T) {
 		t.Errorf("after a burst: %v, want warm", d.Reason)
 	}
 }
+
+// An engine keeps its answers in the same cache. Of five prompts of 2,000 tokens
+// that are answered in 1,000 each it has lost the first where there is room for
+// 11,000.
+func TestAnswersPushPromptsOut(t *testing.T) {
+	for _, tc := range []struct {
+		answer int
+		warm   bool
+	}{{1000, false}, {10, true}} {
+		w := newWorld(t, addresses(1)...)
+		s := llmlb.NoSignals(w.now)
+		s.Running, s.Waiting, s.KVCapacity = 0, 0, 11_000
+		w.endpoint(w.settings.Members[0].Address).ObserveSignals(s)
+		ask := func(text string) llmlb.Decision {
+			f := prompt(part{text, 2000})
+			f.MaxOutputTokens = 2 * tc.answer // of which half is expected
+			c := w.grant(f)
+			w.now = w.now.Add(time.Second)
+			c.SawFirstToken(w.now)
+			c.Status, c.OutputTokens = 200, tc.answer
+			c.EndAttempt(w.now, llmlb.Served)
+			return c.Decision
+		}
+		for _, text := range []string{"first", "second", "third", "fourth", "fifth"} {
+			ask(text)
+		}
+		if d := ask("first"); (d.Best > 0) != tc.warm {
+			t.Errorf("answers of %d tokens: %d tokens of the first prompt are believed to be there", tc.answer, d.Best)
+		}
+	}
+}

@@ -15,7 +15,7 @@ func (w *world) busyWith(address string, tokens int) *llmlb.Call {
 	c := w.call(prompt(part{"long " + address, tokens}))
 	c.Stream = true
 	w.pool.Lock()
-	c.Lease = w.pool.Reserve(w.endpoint(address), w.now, tokens, 100)
+	c.Lease = w.pool.Reserve(w.endpoint(address), w.now, llmlb.Work{Uncached: tokens, Output: 100})
 	w.pool.Unlock()
 	c.Begin(c.Lease.Endpoint(), w.now)
 	return c

@@ -11,11 +11,6 @@ import (
 // More would stand in its own queue, where nobody can overtake, be cancelled for
 // nothing, or still go elsewhere.
 const (
-	// horizon is that much in seconds, by the speed the endpoint has shown. All of
-	// it may be in one step: engines take what they find when a step ends, and on
-	// large models steps with a full budget of prompt tokens take half a second.
-	horizon = 0.5
-
 	// enoughSamples is how many first tokens an endpoint must have shown for its
 	// speed to count here. Until then calls count.
 	enoughSamples = 3
@@ -54,7 +49,7 @@ func roomIn(e *llmlb.Endpoint, load *llmlb.Load, now time.Time) bool {
 	case !load.Blind && calls >= mostQueued && sig.Waiting >= 1:
 		return false
 	}
-	return load.PrefillTokens-load.Phantom < horizon*rate.Speed
+	return load.PrefillTokens-load.Phantom < llmlb.Horizon(rate.Speed)
 }
 
 // roomUnknown is roomIn for an endpoint of unknown speed. Where answers come whole

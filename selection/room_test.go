@@ -50,14 +50,14 @@ func TestRoomAtAnEndpointOfUnknownSpeed(t *testing.T) {
 	}
 }
 
-// Once its speed is known an endpoint gets prompts for half a second, also where a
+// Once its speed is known an endpoint gets prompts for 0.6 s, also where a
 // few stand in its own queue: they do in every engine until a step ends.
 func TestRoomByTheSpeedSeen(t *testing.T) {
 	for _, tc := range []struct {
 		waiting float64
 		tokens  int // of each prompt
 		want    int
-	}{{0, 100, 25}, {1, 20, mostQueued}} {
+	}{{0, 100, 30}, {1, 20, mostQueued}} {
 		w := newWorld(t, "10.4.0.1:8000")
 		for i := range 10 { // at 5,000 tokens a second
 			w.serve(prompt(part{"first " + string(rune('a'+i)), 1000}))

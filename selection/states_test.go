@@ -24,7 +24,7 @@ func (w *world) checked(address string, v llmlb.CheckVerdict) {
 func (w *world) failed(address string) {
 	w.t.Helper()
 	w.pool.Lock()
-	l := w.pool.Reserve(w.endpoint(address), w.now, 10, 1)
+	l := w.pool.Reserve(w.endpoint(address), w.now, llmlb.Work{Uncached: 10, Output: 1})
 	w.pool.Unlock()
 	c := w.call(llmlb.Features{InputTokens: 10})
 	c.Lease = l

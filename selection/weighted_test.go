@@ -198,7 +198,13 @@ func spreadsABurst(t *testing.T, seed uint64, tokens int, strategy string, isWar
 	for _, a := range list {
 		least, most = min(least, cold[a]), max(most, cold[a])
 	}
-	if most-least > 4 {
+	// By cost it is all requests that spread: those that are new go where those that
+	// are not are few.
+	even := 4
+	if strategy == StrategyWork {
+		even = 17
+	}
+	if most-least > even || most > 18 {
 		t.Errorf("seed %d: calls without a cached prefix went %v", seed, cold)
 	}
 }

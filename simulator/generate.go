@@ -126,7 +126,7 @@ func (s *server) plan(b *body, f *format) (g *generation, blocks []uint64, outpu
 	}
 	// With the answer's own blocks named, the next turn of the conversation
 	// finds them in the cache.
-	blocks = blockIDs(append(text, g.answer.text(output)...), s.options.engine.BlockSize, b.CacheSalt)
+	blocks = blockIDs(append(text, g.answer.text(output)...), s.engine.BlockSize, b.CacheSalt)
 	return g, blocks, output, nil
 }
 

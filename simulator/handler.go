@@ -89,12 +89,19 @@ type Handler struct {
 }
 
 // options are a Handler's settings with all defaults filled in. They identify
-// the simulated server.
+// the simulated server, so they hold nothing that cannot be compared.
 type options struct {
-	name, model, preset string
-	speed               float64
-	replyTokens         int
-	engine              engine.Config
+	name, model, preset                 string
+	speed                               float64
+	replyTokens                         int
+	maxSeqs, kvTokens, maxBatchedTokens int
+}
+
+// config is the engine's. The preset is one that there is.
+func (o *options) config() engine.Config {
+	c, _ := engine.Preset(o.preset)
+	c.MaxSeqs, c.KVTokens, c.MaxBatchedTokens = o.maxSeqs, o.kvTokens, o.maxBatchedTokens
+	return c
 }
 
 // CaddyModule returns the Caddy module information.
@@ -139,8 +146,8 @@ func (h *Handler) resolve() (options, error) {
 	if strings.Trim(o.name, nameLetters) != "" {
 		return o, fmt.Errorf("checking name %q: only letters, digits, '.', '_' and '-' are allowed", o.name)
 	}
-	var ok bool
-	if o.engine, ok = engine.Preset(o.preset); !ok {
+	preset, ok := engine.Preset(o.preset)
+	if !ok {
 		return o, fmt.Errorf("checking engine %q: unknown; have %s", o.preset, strings.Join(engine.PresetNames(), ", "))
 	}
 	if o.speed <= 0 || o.speed > maxSpeed {
@@ -149,9 +156,9 @@ func (h *Handler) resolve() (options, error) {
 	if o.replyTokens < 1 {
 		return o, fmt.Errorf("checking reply_tokens %d: must be at least 1", o.replyTokens)
 	}
-	o.engine.MaxSeqs = orDefault(h.MaxSeqs, o.engine.MaxSeqs)
-	o.engine.KVTokens = orDefault(h.KVTokens, o.engine.KVTokens)
-	o.engine.MaxBatchedTokens = orDefault(h.MaxBatchedTokens, o.engine.MaxBatchedTokens)
+	o.maxSeqs = orDefault(h.MaxSeqs, preset.MaxSeqs)
+	o.kvTokens = orDefault(h.KVTokens, preset.KVTokens)
+	o.maxBatchedTokens = orDefault(h.MaxBatchedTokens, preset.MaxBatchedTokens)
 	return o, nil
 }
 

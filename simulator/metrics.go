@@ -121,7 +121,7 @@ func (s *server) metrics(w http.ResponseWriter, _ *http.Request) error {
 
 	p.family("vllm:cache_config_info", "gauge", "How the KV memory is set up.")
 	fmt.Fprintf(p, "vllm:cache_config_info{block_size=\"%d\",cache_dtype=\"auto\",enable_prefix_caching=\"True\",engine=\"0\",num_gpu_blocks=\"%d\"} 1\n",
-		s.options.engine.BlockSize, st.TotalBlocks)
+		s.engine.BlockSize, st.TotalBlocks)
 	p.family("process_start_time_seconds", "gauge", "Unix time at which the simulated server was made.")
 	fmt.Fprintf(p, "process_start_time_seconds %s\n", number(float64(s.started.UnixMilli())/1000))
 

@@ -69,7 +69,7 @@ func (s *server) models(w http.ResponseWriter, _ *http.Request) error {
 
 // contextLength is the longest sequence that fits.
 func (s *server) contextLength() int {
-	c := s.options.engine
+	c := s.engine
 	return c.KVTokens / c.BlockSize * c.BlockSize
 }
 

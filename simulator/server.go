@@ -15,6 +15,7 @@ const maxLag = 100 * time.Millisecond
 // server is one simulated server: an engine, a clock, counters and faults.
 type server struct {
 	options options
+	engine  engine.Config
 	started time.Time
 	wake    chan struct{} // ends the step in flight early
 
@@ -41,12 +42,14 @@ type call struct {
 }
 
 func newServer(o options) (*server, error) {
-	r, err := engine.New(o.engine)
+	c := o.config()
+	r, err := engine.New(c)
 	if err != nil {
 		return nil, err
 	}
 	return &server{
 		options: o,
+		engine:  c,
 		started: time.Now(),
 		wake:    make(chan struct{}, 1),
 		replica: r,

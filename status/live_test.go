@@ -96,7 +96,7 @@ func TestServersOfOneNameAreToldApart(t *testing.T) {
 	}
 	old := config("10.0.0.1:8000")
 	p.Lock()
-	lease := p.Reserve(old.Members[0].Endpoint, noon, 10, 10)
+	lease := p.Reserve(old.Members[0].Endpoint, noon, llmlb.Work{Uncached: 10, Output: 10})
 	p.Unlock()
 	now := config("10.0.0.2:8000")
 	p.Stop(old, noon)

@@ -161,7 +161,7 @@ func TestTheNextServerHasMoreTime(t *testing.T) {
 			c.Attempts = i + 1
 			if c.Lease == nil {
 				w.pool.Lock()
-				c.Lease = w.pool.Reserve(w.endpoint, time.Now(), 10, 10)
+				c.Lease = w.pool.Reserve(w.endpoint, time.Now(), llmlb.Work{Uncached: 10, Output: 10})
 				w.pool.Unlock()
 			}
 			began := time.Now()

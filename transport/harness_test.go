@@ -65,7 +65,7 @@ func (w *world) call() *llmlb.Call {
 	c.API, c.Stream, c.InputTokens, c.Body, c.Attempts = "chat", true, 10, []byte(chatBody), 1
 	c.Decision = llmlb.Decision{Reason: llmlb.ReasonWarm, Matched: 7}
 	w.pool.Lock()
-	c.Lease = w.pool.Reserve(w.endpoint, time.Now(), 10, 10)
+	c.Lease = w.pool.Reserve(w.endpoint, time.Now(), llmlb.Work{Uncached: 10, Output: 10})
 	w.pool.Unlock()
 	return c
 }

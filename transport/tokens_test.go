@@ -155,7 +155,7 @@ func TestAnotherAttemptBeginsWithoutTokens(t *testing.T) {
 		}
 		again := time.Now()
 		w.pool.Lock()
-		c.Lease = w.pool.Reserve(w.endpoint, again, 10, 10)
+		c.Lease = w.pool.Reserve(w.endpoint, again, llmlb.Work{Uncached: 10, Output: 10})
 		w.pool.Unlock()
 		onWire(tr, speaking(said{3 * time.Second, events(hello)}, said{time.Second, events(stop)}))
 		if _, _, err := w.do(c); err != nil {

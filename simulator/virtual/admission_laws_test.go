@@ -127,7 +127,7 @@ func TestNoPlaceIsLeftUnused(t *testing.T) {
 					if asked < 200 {
 						t.Errorf("seed %d: somebody waited at %d moments only", seed, asked)
 					}
-					if most := asked / 200; late > most || plain && late > 0 {
+					if most := asked / 100; late > most || plain && late > 0 {
 						t.Errorf("seed %d: at %d of %d moments somebody waited although there was a place", seed, late, asked)
 					}
 				}

@@ -1,0 +1,72 @@
+package llmlb
+
+import (
+	"slices"
+	"time"
+)
+
+// prefills is our own Calls at an endpoint that have no first token yet, in the
+// order in which they were sent, which is the order in which engines compute
+// prompts. Pure; under the pool's lock.
+type prefills struct {
+	leases []*Lease
+	since  time.Time // since when the first of them has been the first
+}
+
+// progressMost is how much of a prompt may count as computed before its first
+// token proves it. Speeds are estimates.
+const progressMost = 0.9
+
+func (p *prefills) add(l *Lease, now time.Time) {
+	if len(p.leases) == 0 {
+		p.since = now
+	}
+	p.leases = append(p.leases, l)
+}
+
+func (p *prefills) remove(l *Lease, now time.Time) {
+	i := slices.Index(p.leases, l)
+	if i < 0 {
+		return
+	}
+	p.leases = slices.Delete(p.leases, i, i+1)
+	if i == 0 {
+		p.since = now
+	}
+}
+
+// Engines take what they find when a step ends, as many prompt tokens as they compute
+// in one: stepTokensMost by default on large accelerators (max_num_batched_tokens).
+// With less than that they would run dry before the next prompts come. But no more
+// than horizonMost seconds are given to slow ones, and horizonLeast to any.
+const (
+	stepTokensMost            = 8 << 10
+	horizonLeast, horizonMost = 0.5, 0.6
+)
+
+// Horizon is how much prefill keeps an endpoint busy that computes so many tokens a
+// second, in tokens.
+func Horizon(speed float64) float64 {
+	return min(max(stepTokensMost, horizonLeast*speed), horizonMost*speed)
+}
+
+// fallsTo is when that much work will have become as little as the horizon asks for
+// by nothing but computing, at that many tokens a second. Zero for not before a
+// first token comes.
+func (p *prefills) fallsTo(work, speed float64) time.Time {
+	over := work - Horizon(speed)
+	if len(p.leases) == 0 || over <= 0 || over >= progressMost*float64(p.leases[0].effort) {
+		return time.Time{}
+	}
+	return p.since.Add(time.Duration(over/speed*float64(time.Second)) + time.Microsecond)
+}
+
+// done is how much of the first one's work must have been computed by now, at
+// that many tokens a second: without it an endpoint that has nearly finished a
+// prompt of ten seconds looks like one that has just begun.
+func (p *prefills) done(now time.Time, speed float64) float64 {
+	if len(p.leases) == 0 {
+		return 0
+	}
+	return min(progressMost*float64(p.leases[0].effort), max(0, now.Sub(p.since).Seconds())*speed)
+}
