@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/caddy-llmlb/caddy-llmlb/llmlb"
 )
 
 // queued is how many requests wait in the gateway's first pool.
@@ -232,21 +234,21 @@ func TestARequestThatWaitsForARemovedServer(t *testing.T) {
 	a, b := newBackend(t), newBackend(t)
 	both := fmt.Sprintf("llm_proxy %s %s {\n%s%s%s}\n", a.addr(), b.addr(), fast, patient, named(a, b))
 	g := start(t, both)
-	// Ten thousand tokens a second.
+	// Fifty thousand tokens a second, and long prompts take longer, as they do.
 	computing := func(w http.ResponseWriter, r *http.Request, body []byte) {
-		time.Sleep(time.Duration(len(body)/4) * 100 * time.Microsecond)
+		time.Sleep(time.Duration(llmlb.Work{Uncached: len(body) / 4}.Effort()) * 20 * time.Microsecond)
 		answer(w, r, body)
 	}
 	a.answers(computing)
 	b.answers(computing)
-	prefix := prose("a long document", 60_000)
+	prefix := prose("a long document", 320_000)
 	onlyFree(b, a, b)
 	for i := range 4 {
-		g.post(chat(true, "", prose(fmt.Sprint("what b is like ", i), 2000)))
+		g.post(chat(true, "", prose(fmt.Sprint("what b is like ", i), 20_000)))
 	}
 	onlyFree(a, a, b)
 	for i := range 4 {
-		g.post(chat(true, "", prose(fmt.Sprint("what a is like ", i), 2000)))
+		g.post(chat(true, "", prose(fmt.Sprint("what a is like ", i), 20_000)))
 	}
 	if r := g.post(chat(true, prefix, "first")); r.endpoint() != "a" {
 		t.Fatalf("the document went to %s", r.endpoint())
@@ -254,7 +256,7 @@ func TestARequestThatWaitsForARemovedServer(t *testing.T) {
 	// Something else keeps it busy for as long as the test likes.
 	open := sync.OnceFunc(silent(a))
 	defer open()
-	busy := g.later(t, chat(true, "", prose("something else", 40_000)))
+	busy := g.later(t, chat(true, "", prose("something else", 360_000)))
 	a.await("the other request", func() bool { return a.open == 1 })
 	allFree(a, b)
 

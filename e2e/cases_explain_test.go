@@ -28,12 +28,12 @@ func TestAnExplanationAddsUp(t *testing.T) {
 		if c.Matched+c.Uncached != pick.InputTokens {
 			t.Errorf("%s: %d and %d tokens are not %d", c.Endpoint, c.Matched, c.Uncached, pick.InputTokens)
 		}
-		own := 1000 * float64(c.Uncached) / *c.Speed
-		ttft := *c.Floor + 1000*c.PrefillTokens / *c.Speed + own + 30*c.Waiting + c.LoadDelay
+		own := 1000 * float64(c.Effort) / *c.Speed
+		ttft := *c.Floor + 1000*c.PrefillTokens / *c.Speed + own + 10*c.Waiting + c.LoadDelay
 		if math.Abs(ttft-*c.Predicted) > 0.01 {
 			t.Errorf("%s: the parts of the prediction make %.2f ms, not %.2f", c.Endpoint, ttft, *c.Predicted)
 		}
-		cost := ttft + own/2 + c.Running*(0.02*own+0.02*float64(pick.ExpectedOutput))
+		cost := ttft + own/2 + 5e-6*c.Running*own*own + 4e-6*float64(pick.ExpectedOutput)*(c.Context+5000*c.Running)
 		if math.Abs(cost-*c.Cost) > 0.01 {
 			t.Errorf("%s: the parts of the cost make %.2f ms, not %.2f", c.Endpoint, cost, *c.Cost)
 		}

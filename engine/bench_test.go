@@ -88,7 +88,7 @@ func workload(n, blockSize int) ([]Request, []time.Duration) {
 	for i := range reqs {
 		now += time.Duration(rng.ExpFloat64() * float64(time.Second) / 7.8)
 		in := min(120_000, 520+int(6400*math.Exp(1.08*rng.NormFloat64())))
-		session, shared := uint64(i+1)<<32, 0
+		session, shared := uint64(i+1)<<32, 0 //nolint:wastedassign // for those that begin one
 		if i > 400 && rng.IntN(10) < 4 {
 			before := &reqs[i-1-rng.IntN(400)]
 			session, shared = before.Blocks[len(before.Blocks)-1]&^0xffffffff, before.Input

@@ -1,6 +1,9 @@
 package engine
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // Store is a prefix cache that the replicas of an imagined pool share: what one
 // of them has computed, all find, and fetching it costs neither time nor
@@ -52,8 +55,8 @@ func (s *Store) has(id uint64) bool {
 // put makes the blocks the most recently used ones, the first of them last, so
 // that heads stay longest. It adds those that are missing.
 func (s *Store) put(ids []uint64) {
-	for i := len(ids) - 1; i >= 0; i-- {
-		s.putOne(ids[i])
+	for _, id := range slices.Backward(ids) {
+		s.putOne(id)
 	}
 }
 

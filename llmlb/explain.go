@@ -20,6 +20,8 @@ type Candidate struct {
 
 	View // Endpoint and Member are not kept
 
+	Context float64 // prompt tokens of our own open calls
+
 	Speed  float64 // prompt tokens a second
 	Floor  float64 // seconds
 	Delay  float64 // seconds to load the adapter or model

@@ -69,6 +69,7 @@ type CandidateStatus struct {
 	PrefillTokens float64  `json:"prefill_tokens"`
 	KVUsage       *float64 `json:"kv_usage"`
 	Own           int      `json:"own_calls"`
+	Context       float64  `json:"context_tokens"` // of our own open calls' prompts
 
 	// Speed, Floor and Predicted are null where nothing was predicted, because
 	// the endpoint could not be taken.
@@ -140,7 +141,7 @@ func (c *Candidate) status(k *Pick) CandidateStatus {
 	st := CandidateStatus{
 		Endpoint: c.Name, Barred: c.Barred, Warm: c.Warm, Home: c.Home, Blind: c.Blind,
 		Matched: c.Matched, Uncached: uncached, Effort: Work{Uncached: uncached, Cached: c.Matched}.Effort(),
-		Waiting: c.Waiting, Running: c.Running, PrefillTokens: c.PrefillTokens,
+		Waiting: c.Waiting, Running: c.Running, PrefillTokens: c.PrefillTokens, Context: c.Context,
 		KVUsage: known(c.KVUsage), Own: c.Own,
 		Speed: predicted(c.Speed), Floor: predicted(c.Floor * 1000), LoadDelay: c.Delay * 1000,
 		Predicted: predicted(c.Predicted * 1000), ErrorRate: c.ErrorRate,

@@ -65,7 +65,7 @@ const (
 	// stream.
 	itlMemory = 0.9
 
-	minSpeed, maxSpeed = 1, 1e5
+	minSpeed, maxSpeed = 1, 1e6
 	minFloor           = 0.0005
 )
 

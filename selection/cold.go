@@ -1,5 +1,7 @@
 package selection
 
+import "github.com/caddy-llmlb/caddy-llmlb/llmlb"
+
 // A Call that no endpoint holds a useful prefix for goes to the home of its
 // conversation, by rendezvous hashing, so that gateways which know nothing of
 // each other send the turns of one conversation to one place. The home keeps it
@@ -65,7 +67,7 @@ func (ch *choice) cold() *seat {
 // servers do is others' and all of a prompt is found at its home. What one gateway
 // knows of the others' work is seconds wrong when servers are busy, and were each to
 // leave homes for that, nobody would find anything, and they would be busier still.
-const homeWorth = 12
+const homeWorth = 20
 
 // strictHome returns the Call's home, or the next in line, where that is worth its
 // cost: because other gateways may have sent the conversation there, which
@@ -85,6 +87,31 @@ func (ch *choice) strictHome(cheapest *seat) *seat {
 	}
 	return nil
 }
+
+// commonHome returns the home of a Call whose prefix we know to be at s, where other
+// gateways will look for it: or nil. Each of them would otherwise keep a copy where
+// it happened to send the first such prompt, and caches hold them only once.
+func (ch *choice) commonHome(s *seat) *seat {
+	share := ch.othersShare() * ch.homeShare()
+	if ch.call.Key == 0 || share == 0 {
+		return nil
+	}
+	home, _ := ch.homes()
+	if home == s || home.warm {
+		return nil
+	}
+	found := float64(llmlb.Work{Uncached: ch.uncached(s), Cached: s.matched}.Effort())
+	saved := (1 + work) * max(0, ch.effort(home)-found) / home.rate.Speed
+	if home.cost-share*saved > s.cost+homeCommon*share*saved {
+		return nil
+	}
+	ch.call.SentHome = true
+	return home
+}
+
+// homeCommon is how much of what it saves a home may cost more than another endpoint
+// that is known to hold the prefix.
+const homeCommon = 0.5
 
 // othersLeast is how many requests must have been seen at scrapes, each at as many as
 // it was open, before it is known whose they are.

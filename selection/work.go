@@ -42,6 +42,10 @@ func (ch *choice) work() (*seat, llmlb.Reason) {
 	}
 	s := ch.least(among, false)
 	if s.warm {
+		if home := ch.commonHome(s); home != nil {
+			ch.behind = nil
+			return home, llmlb.ReasonCold
+		}
 		if away := ch.secondHome(among, s); away != nil {
 			ch.behind = s
 			return away, llmlb.ReasonSpillExplore

@@ -35,7 +35,7 @@ What is replayed
   -first D          only what arrives before D, in the trace's time
   -dither D         put each arrival off by something between 0 and D, in the trace's
                     time: for traces with a coarse clock, whose requests come in bursts
-  -speed X          X times as fast as it came (default 1)
+  -speed N          so many times as fast as it came (default 1)
 
 What shapes a workload that is made up; 0 is the generator's default
   -rate R           arrivals a second: of requests, or of conversations (multiturn)
@@ -59,7 +59,7 @@ The pool
                     (default 8b-h100); unequal ones as 4*8b-h100,4*8b-a100
   -replicas N       servers (default 8)
   -kv N             tokens of each server's KV memory (default: the engine's)
-  -attention X      multiply what attention costs by X (default 1)
+  -attention N      multiply what attention costs by N (default 1)
   -overhead D       what a server's HTTP front adds (default 0s)
 
 Routing

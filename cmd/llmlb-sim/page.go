@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -31,11 +32,7 @@ func (r *runner) writePage(rows []report.Row, results []outcome, bounds report.B
 		Command: "llmlb-sim " + strings.Join(r.args, " "), About: r.describe(r.workload), Trace: r.name,
 		Rows: rows, Curves: curves, Bounds: bounds, SLO: r.slo,
 	}
-	if err := p.Write(f); err != nil {
-		f.Close()
-		return fmt.Errorf("writing -html: %w", err)
-	}
-	if err := f.Close(); err != nil {
+	if err := errors.Join(p.Write(f), f.Close()); err != nil {
 		return fmt.Errorf("writing -html: %w", err)
 	}
 	return nil

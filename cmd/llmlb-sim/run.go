@@ -36,7 +36,7 @@ type outcome struct {
 
 func simulate(ctx context.Context, o *options, stdout, stderr io.Writer) error {
 	if o.cpuprofile != "" {
-		f, err := os.Create(o.cpuprofile)
+		f, err := os.Create(o.cpuprofile) //nolint:gosec // the file that its user names
 		if err != nil {
 			return fmt.Errorf("writing -cpuprofile: %w", err)
 		}

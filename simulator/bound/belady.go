@@ -2,6 +2,7 @@ package bound
 
 import (
 	"container/heap"
+	"slices"
 
 	"github.com/caddy-llmlb/caddy-llmlb/simulator/trace"
 )
@@ -59,7 +60,7 @@ func uses(l *layout) (next, tokens []int) {
 	tokens = make([]int, len(l.ids))
 	soonest := make([]int, l.kinds)
 	asked := make([]int, l.kinds)
-	for i := len(l.trace.Requests) - 1; i >= 0; i-- {
+	for i := range slices.Backward(l.trace.Requests) {
 		for k, id := range l.pieces(i) {
 			at := l.start[i] + k
 			next[at], tokens[at] = soonest[id], asked[id]

@@ -1,6 +1,10 @@
 package bound
 
-import "github.com/caddy-llmlb/caddy-llmlb/simulator/trace"
+import (
+	"slices"
+
+	"github.com/caddy-llmlb/caddy-llmlb/simulator/trace"
+)
 
 // PooledLRU is the hit ratio of a single cache of so many tokens that serves the
 // requests one after the other, in the order of the trace, and evicts as the
@@ -17,8 +21,8 @@ func PooledLRU(t *trace.Trace, tokens int) float64 {
 	for i := range t.Requests {
 		sum += l.leading(i, c.held)
 		pieces := l.pieces(i)
-		for k := len(pieces) - 1; k >= 0; k-- {
-			c.use(pieces[k], l.occupied(i, k))
+		for k, piece := range slices.Backward(pieces) {
+			c.use(piece, l.occupied(i, k))
 		}
 		c.shrink(max(tokens, 0))
 	}

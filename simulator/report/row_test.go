@@ -31,8 +31,6 @@ func golden(t *testing.T, name, got string) {
 	}
 }
 
-func x(v float64) *float64 { return &v }
-
 // example is the rows of a run with all that there can be in them.
 func example() []Row {
 	one := Measure([]virtual.Record{answered(0, 1500*ms, 90*ms, 10), answered(0, 20*ms, 10*ms, 2)}, 1, SLO{time.Second, time.Second})
@@ -45,8 +43,8 @@ func example() []Row {
 	}
 	return []Row{
 		row("none", false, two, &Capacity{Seeds: []*float64{nil, nil}}),
-		row("slow", false, two, &Capacity{Value: x(0.5), Ratio: x(0.2), Seeds: []*float64{x(0.5), x(0.6)}}),
-		row("ideal", true, one, &Capacity{Value: x(2.5), Ratio: x(1), RatioInfinite: x(0.9), Seeds: []*float64{x(2.5), x(2.5)}}),
+		row("slow", false, two, &Capacity{Value: new(0.5), Ratio: new(0.2), Seeds: []*float64{new(0.5), new(0.6)}}),
+		row("ideal", true, one, &Capacity{Value: new(2.5), Ratio: new(float64(1)), RatioInfinite: new(0.9), Seeds: []*float64{new(2.5), new(2.5)}}),
 	}
 }
 
@@ -129,7 +127,7 @@ func TestTheBestIsFirst(t *testing.T) {
 		}
 		return r
 	}
-	rows := Best([]Row{row("a", 3, x(1)), row("b", 2, x(2)), row("c", 1, nil), row("d", 1, x(2)), row("e", 1, x(2))})
+	rows := Best([]Row{row("a", 3, new(float64(1))), row("b", 2, new(float64(2))), row("c", 1, nil), row("d", 1, new(float64(2))), row("e", 1, new(float64(2)))})
 	var got []string
 	for _, r := range rows {
 		got = append(got, r.Strategy)

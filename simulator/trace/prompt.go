@@ -26,7 +26,7 @@ func (p *prompt) add(name uint64, tokens int) {
 	}
 }
 
-// clone is a prompt that goes on on its own, with room for so many more tokens.
+// clone is a prompt that goes another way from here, with room for so many more tokens.
 func (p *prompt) clone(room int) prompt {
 	c := *p
 	c.ids = append(make([]uint64, 0, len(p.ids)+room/pieceTokens+1), p.ids...)

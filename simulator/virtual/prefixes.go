@@ -1,5 +1,7 @@
 package virtual
 
+import "slices"
+
 // prefixes is what a gateway remembers of the prompts it has sent to one server:
 // the most recently used pieces of them, as many as are thought to be in the
 // server's cache.
@@ -33,8 +35,8 @@ func (p *prefixes) match(ids []uint64) (n int) {
 
 // use remembers the pieces, the first as the most recent.
 func (p *prefixes) use(ids []uint64) {
-	for i := len(ids) - 1; i >= 0; i-- {
-		n, ok := p.at[ids[i]]
+	for _, id := range slices.Backward(ids) {
+		n, ok := p.at[id]
 		switch {
 		case ok:
 			p.unlink(n)
@@ -48,8 +50,8 @@ func (p *prefixes) use(ids []uint64) {
 			p.unlink(n)
 			delete(p.at, p.items[n].id)
 		}
-		p.items[n].id = ids[i]
-		p.at[ids[i]] = n
+		p.items[n].id = id
+		p.at[id] = n
 		p.link(n)
 	}
 }
