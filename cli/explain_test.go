@@ -19,7 +19,7 @@ var noon = time.Date(2026, 11, 1, 12, 0, 3, 120_000_000, time.UTC)
 func candidate(name string, matched int, waiting, running, ahead float64) llmlb.CandidateStatus {
 	return reckoned(llmlb.CandidateStatus{
 		Endpoint: name, Matched: matched, Uncached: 2300 - matched,
-		Waiting: waiting, Running: running, PrefillTokens: ahead, KVUsage: new(0.44),
+		Waiting: waiting, Running: running, PrefillTokens: ahead, Context: 2000 * running, KVUsage: new(0.44),
 		Speed: new(5000.0), Floor: new(50.0), RecentTTFT: new(180.0),
 	})
 }
@@ -27,9 +27,10 @@ func candidate(name string, matched int, waiting, running, ahead float64) llmlb.
 // reckoned fills in what follows from the candidate's numbers, by the formula of
 // docs/selection.md, for an answer of 128 tokens.
 func reckoned(c llmlb.CandidateStatus) llmlb.CandidateStatus {
-	own, before := 1000*float64(c.Uncached) / *c.Speed, 1000*c.PrefillTokens / *c.Speed
-	burden := c.Running * (0.02*own + 0.020*128)
-	predicted := *c.Floor + before + own + 30*c.Waiting + c.LoadDelay
+	c.Effort = llmlb.Work{Uncached: c.Uncached, Cached: c.Matched}.Effort()
+	own, before := 1000*float64(c.Effort) / *c.Speed, 1000*c.PrefillTokens / *c.Speed
+	burden := 5*c.Running*own*own/1e6 + 4e-6*128*(c.Context+5000*c.Running)
+	predicted := *c.Floor + before + own + 10*c.Waiting + c.LoadDelay
 	c.Predicted = &predicted
 	c.Wait, c.Cost = new(predicted-*c.Floor-own+burden), new(predicted+own/2+burden)
 	return c

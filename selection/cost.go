@@ -39,6 +39,10 @@ const (
 	// too, and however short prompts are, they should spread.
 	crowd, answer = 4e-9, 5000
 
+	// crowdMost is how many tokens of an answer count in this: with more, caches
+	// would be left for servers where a long answer is a little faster.
+	crowdMost = 256
+
 	// nearTie and nearSlack (seconds) are how close two costs must be for other
 	// things to decide. No prediction here is better than that.
 	nearTie, nearSlack = 0.03, 0.003
@@ -68,7 +72,7 @@ func (ch *choice) learned() {
 
 // score predicts the time to first token and the cost of all seats left.
 func (ch *choice) score() {
-	slows := crowd * float64(ch.call.ExpectedOutput())
+	slows := crowd * float64(min(ch.call.ExpectedOutput(), crowdMost))
 	for _, s := range ch.left {
 		effort := ch.effort(s)
 		s.delay = s.endpoint.LoadDelay(ch.model, ch.now)
