@@ -29,7 +29,7 @@ func candidate(name string, matched int, waiting, running, ahead float64) llmlb.
 func reckoned(c llmlb.CandidateStatus) llmlb.CandidateStatus {
 	c.Effort = llmlb.Work{Uncached: c.Uncached, Cached: c.Matched}.Effort()
 	own, before := 1000*float64(c.Effort) / *c.Speed, 1000*c.PrefillTokens / *c.Speed
-	burden := 5*c.Running*own*own/1e6 + 4e-6*128*(c.Context+5000*c.Running)
+	burden := 5*c.Running*own*own/1e6 + 1e-3*(c.Context+6000*c.Running)
 	predicted := *c.Floor + before + own + 10*c.Waiting + c.LoadDelay
 	c.Predicted = &predicted
 	c.Wait, c.Cost = new(predicted-*c.Floor-own+burden), new(predicted+own/2+burden)

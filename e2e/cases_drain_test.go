@@ -265,10 +265,10 @@ func TestARequestThatWaitsForARemovedServer(t *testing.T) {
 	if n := b.count(); n != 4 {
 		t.Errorf("%d requests at the free server, want 4: this one waits", n)
 	}
+	b.answers(answer)
 	if err := g.load(fmt.Sprintf("llm_proxy %s {\n%s%sendpoint %s {\nname b\n}\n}\n", b.addr(), fast, patient, b.addr())); err != nil {
 		t.Fatal(err)
 	}
-	b.answers(answer)
 	began := time.Now()
 	r := arrives(t, "the answer to the request that waited", waiting)
 	if r.status != http.StatusOK || r.body != streamed() || r.endpoint() != "b" {

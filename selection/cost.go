@@ -9,14 +9,14 @@ import (
 // The cost of an endpoint for a Call, in seconds:
 //
 //	ttft = floor + (P + E) / speed + slotWait × waiting + delay
-//	cost = ttft + work × own + stall × running × own² + crowd × output × (C + answer × running)
+//	cost = ttft + work × own + stall × running × own² + crowd × (C + answer × running)
 //	own  = E / speed
 //
 // P is the prefill that stands before the Call, and E that of its own prompt, as
 // far as the endpoint's cache does not hold it. Both are effort (see llmlb.Work):
 // tokens, with what attention adds for long prompts. Waiting and running are
-// requests; C is the prompt tokens of the calls open there, output those that the Call is
-// expected to generate; delay is what loading its adapter would take. Speed and floor are those that the endpoint has shown.
+// requests; C is the prompt tokens of the calls open there; delay is what loading
+// its adapter would take. Speed and floor are those that the endpoint has shown.
 //
 // The first line is what the Call itself waits for its first token. The rest is
 // what it does to others, and they to it. All forms and weights were chosen by
@@ -32,20 +32,16 @@ const (
 	// answers are being written.
 	stall = 0.005
 
-	// crowd is the seconds that a token of the open calls' prompts counts for with
-	// each token to be generated. Every step reads them all again, some 50 ns each,
-	// and a stream that slows by a few per cent hurts less than one that has not
-	// begun. A running sequence counts as `answer` tokens more: it has its answer
-	// too, and however short prompts are, they should spread.
-	crowd, answer = 4e-9, 5000
-
-	// crowdMost is how many tokens of an answer count in this: with more, caches
-	// would be left for servers where a long answer is a little faster.
-	crowdMost = 256
+	// crowd is the seconds that a token of the open calls' prompts counts for. Every
+	// step reads them all again, some 50 ns each, and a stream that slows by a few per
+	// cent hurts less than one that has not begun. A running sequence counts as
+	// `answer` tokens more: it has its answer too, and however short prompts are, they
+	// should spread.
+	crowd, answer = 1e-6, 6000
 
 	// nearTie and nearSlack (seconds) are how close two costs must be for other
 	// things to decide. No prediction here is better than that.
-	nearTie, nearSlack = 0.03, 0.003
+	nearTie, nearSlack = 0.03, 0.008
 )
 
 // learned fills in how fast each seat's endpoint is. What an endpoint has not
@@ -72,7 +68,6 @@ func (ch *choice) learned() {
 
 // score predicts the time to first token and the cost of all seats left.
 func (ch *choice) score() {
-	slows := crowd * float64(min(ch.call.ExpectedOutput(), crowdMost))
 	for _, s := range ch.left {
 		effort := ch.effort(s)
 		s.delay = s.endpoint.LoadDelay(ch.model, ch.now)
@@ -83,7 +78,7 @@ func (ch *choice) score() {
 			ttft = pace.Predict(s.prefill, effort, s.waiting) + s.delay
 		}
 		own := effort / pace.Speed
-		burden := stall*s.running*own*own + slows*(s.context+answer*s.running)
+		burden := stall*s.running*own*own + crowd*(s.context+answer*s.running)
 		s.wait = ttft - pace.Floor - own + burden
 		s.cost = ttft + work*own + burden
 	}

@@ -50,8 +50,10 @@ func TestAHotPrefixStaysUntilItIsTooMuch(t *testing.T) {
 					switch {
 					case rate < 1 && most < 950:
 						t.Errorf("seed %d: calls went to %v, want nearly all at one server", seed, got)
-					case rate > 1 && (most > 1000/4*3/2 || least == 0):
+					case rate > 2 && (most > 1000/4*3/2 || least == 0):
 						t.Errorf("seed %d: calls went to %v, want none above 1.5 times the mean", seed, got)
+					case rate > 1 && most > 600: // two could answer all
+						t.Errorf("seed %d: calls went to %v, want none that gets all that one can answer", seed, got)
 					}
 				}
 			})
