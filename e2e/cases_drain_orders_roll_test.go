@@ -69,7 +69,7 @@ func TestARollingUpdate(t *testing.T) {
 	close(done)
 	clients.Wait()
 	g.idle(t)
-	if n := served.Load(); n < 100 {
+	if n := served.Load(); n < 40 { // some at each step
 		t.Errorf("only %d requests were served", n)
 	}
 	for i := range list {
