@@ -147,10 +147,8 @@ func (s *sim) begin(v *visit, m *machine) {
 	m.coming += v.input
 	req := v.content.request(v.id, m.engine.Config().BlockSize)
 	v.content = nil
-	if s.overhead == 0 {
-		s.enter(v, req)
-		return
-	}
+	// Never at once: whoever gives the place holds a lock, and an engine that refuses
+	// the request tells so.
 	s.after(s.overhead, arrives, func() { s.enter(v, req) })
 }
 
