@@ -111,8 +111,9 @@ func (e *Endpoint) Drain(now time.Time, o DrainOrder) {
 
 // Resume ends an order to drain. It is no error where there was none. Where the
 // configuration has the endpoint drain too, or no longer names it, the order ends and
-// ErrDrainConfigured or ErrDrainRemoved says that this changes nothing yet. One that had drained, and can be asked whether
-// it is ready, has to say so before it gets anything.
+// ErrDrainConfigured or ErrDrainRemoved says that this changes nothing yet. One that
+// had drained, and can be asked whether it is ready, has to say so before it gets
+// anything.
 func (e *Endpoint) Resume(now time.Time) error {
 	configured, removed := false, false
 	e.change(now, func() {

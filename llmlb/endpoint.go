@@ -114,7 +114,7 @@ func (e *Endpoint) Load(now time.Time, s *Settings) Load {
 func (e *Endpoint) booked(now time.Time, s *Settings) (Load, Rate) {
 	e.decodeQuietly(now)
 	rate := e.rates.rate()
-	return e.ledger.load(now, s.Scrape.Interval, s.Scrape.StaleAfter, rate.Speed), rate
+	return e.ledger.Load(now, s.Scrape.Interval, s.Scrape.StaleAfter, rate.Speed), rate
 }
 
 // busyUntil is when the endpoint will have room by nothing but computing: zero where

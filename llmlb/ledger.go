@@ -263,12 +263,9 @@ type Load struct {
 func (ld *Load) Failing() bool { return ld.Phantom > phantomFaint }
 
 // Load merges the account at the given moment. interval is how often the
-// endpoint is scraped, staleAfter the age at which numbers count for nothing.
-func (l *Ledger) Load(now time.Time, interval, staleAfter time.Duration) Load {
-	return l.load(now, interval, staleAfter, PriorSpeed)
-}
-
-func (l *Ledger) load(now time.Time, interval, staleAfter time.Duration, speed float64) Load {
+// endpoint is scraped, staleAfter the age at which numbers count for nothing, speed
+// how many prompt tokens the endpoint computes a second.
+func (l *Ledger) Load(now time.Time, interval, staleAfter time.Duration, speed float64) Load {
 	fresh := l.freshness(now, interval, staleAfter)
 	if l.denial.proved(now, interval) {
 		fresh = 0 // what it does not count of ours it hides of others'

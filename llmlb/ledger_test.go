@@ -29,7 +29,7 @@ func TestOwnWorkIsNotCountedTwice(t *testing.T) {
 		l.reserve(Work{Uncached: 100, Output: 10})
 	}
 	l.observe(page(1, 4, 1))
-	got := l.Load(at(1), testInterval, testStale)
+	got := l.Load(at(1), testInterval, testStale, PriorSpeed)
 	if got.Foreign != 0 || got.Own != 5 {
 		t.Errorf("foreign %v own %v, want 0 and 5", got.Foreign, got.Own)
 	}
@@ -46,12 +46,12 @@ func TestOwnWorkThatEndedBetweenScrapesIsNotTakenForOthers(t *testing.T) {
 	l.firstToken(Work{Uncached: 100})
 	l.release(Decode, Work{Uncached: 100, Output: 10})
 	l.observe(page(1, 1, 0))
-	if got := l.Load(at(1), testInterval, testStale); got.Foreign != 0 {
+	if got := l.Load(at(1), testInterval, testStale, PriorSpeed); got.Foreign != 0 {
 		t.Errorf("foreign %v, want 0", got.Foreign)
 	}
 	// The next scrape has no such excuse.
 	l.observe(page(2, 1, 0))
-	if got := l.Load(at(2), testInterval, testStale); got.Foreign != 1 {
+	if got := l.Load(at(2), testInterval, testStale, PriorSpeed); got.Foreign != 1 {
 		t.Errorf("foreign %v, want 1", got.Foreign)
 	}
 }
@@ -59,7 +59,7 @@ func TestOwnWorkThatEndedBetweenScrapesIsNotTakenForOthers(t *testing.T) {
 func TestOthersWaitingCountsAsPrefillWork(t *testing.T) {
 	var l Ledger
 	l.observe(page(0, 16, 3))
-	got := l.Load(at(0), testInterval, testStale)
+	got := l.Load(at(0), testInterval, testStale, PriorSpeed)
 	if got.Waiting != 3 || got.Running != 16 {
 		t.Errorf("waiting %v running %v, want 3 and 16", got.Waiting, got.Running)
 	}
@@ -67,7 +67,7 @@ func TestOthersWaitingCountsAsPrefillWork(t *testing.T) {
 		t.Errorf("prefill tokens %v, want %v", got.PrefillTokens, want)
 	}
 	l.signals.WaitingTokens = 700 // SGLang tells tokens itself
-	if got := l.Load(at(0), testInterval, testStale); got.PrefillTokens != 700 {
+	if got := l.Load(at(0), testInterval, testStale, PriorSpeed); got.PrefillTokens != 700 {
 		t.Errorf("prefill tokens %v, want the engine's own 700", got.PrefillTokens)
 	}
 }
@@ -86,7 +86,7 @@ func TestForeignLoadFadesUntilStale(t *testing.T) {
 		{5, 0, true},
 		{60, 0, true},
 	} {
-		got := l.Load(at(tc.sec), testInterval, testStale)
+		got := l.Load(at(tc.sec), testInterval, testStale, PriorSpeed)
 		if got.Foreign != tc.want || got.Blind != tc.blind {
 			t.Errorf("after %vs: foreign %v blind %v, want %v %v", tc.sec, got.Foreign, got.Blind, tc.want, tc.blind)
 		}
@@ -95,7 +95,7 @@ func TestForeignLoadFadesUntilStale(t *testing.T) {
 
 func TestNothingScrapedIsBlindNotIdle(t *testing.T) {
 	var l Ledger
-	got := l.Load(at(0), testInterval, testStale)
+	got := l.Load(at(0), testInterval, testStale, PriorSpeed)
 	if !got.Blind || got.KVUsage != Unknown {
 		t.Errorf("%+v, want blind with unknown KV usage", got)
 	}
@@ -108,15 +108,15 @@ func TestOwnCallsInTheBatchAreNotWaiting(t *testing.T) {
 	for range 8 {
 		l.reserve(Work{Uncached: 10, Output: 10})
 	}
-	if got := l.Load(at(0), testInterval, testStale); got.Waiting != 7 {
+	if got := l.Load(at(0), testInterval, testStale, PriorSpeed); got.Waiting != 7 {
 		t.Errorf("blind: waiting %v, want 7", got.Waiting)
 	}
 	l.observe(page(0, 8, 0))
-	if got := l.Load(at(0), testInterval, testStale); got.Waiting != 0 || got.Running != 8 {
+	if got := l.Load(at(0), testInterval, testStale, PriorSpeed); got.Waiting != 0 || got.Running != 8 {
 		t.Errorf("waiting %v running %v, want 0 and 8", got.Waiting, got.Running)
 	}
 	l.reserve(Work{Uncached: 10, Output: 10}) // the scrape cannot have seen this one
-	if got := l.Load(at(0), testInterval, testStale); got.Waiting != 1 {
+	if got := l.Load(at(0), testInterval, testStale, PriorSpeed); got.Waiting != 1 {
 		t.Errorf("waiting %v, want 1", got.Waiting)
 	}
 }

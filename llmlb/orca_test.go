@@ -33,7 +33,7 @@ func TestHeaderIsLaidOverTheScrape(t *testing.T) {
 	if !got.At.Equal(at(0.9)) {
 		t.Errorf("the numbers are from %v", got.At)
 	}
-	if load := l.Load(at(0.9), testInterval, testStale); load.Foreign != 23 {
+	if load := l.Load(at(0.9), testInterval, testStale, PriorSpeed); load.Foreign != 23 {
 		t.Errorf("foreign %v, want 3 waiting and 20 running", load.Foreign)
 	}
 	next := page(1, 20, 3)
@@ -54,15 +54,15 @@ func TestOnlyLoadRenewsTheAge(t *testing.T) {
 	memory := NoSignals(at(4))
 	memory.KVUsage, memory.KVCapacity = 0.9, 81920
 	l.observeHeader(&memory, testStale)
-	if got := l.Load(at(4), testInterval, testStale); got.KVUsage != 0.9 || got.KVCapacity != 81920 || got.Blind {
+	if got := l.Load(at(4), testInterval, testStale, PriorSpeed); got.KVUsage != 0.9 || got.KVCapacity != 81920 || got.Blind {
 		t.Errorf("within stale_after: %+v", got)
 	}
-	if got := l.Load(at(5), testInterval, testStale); !got.Blind {
+	if got := l.Load(at(5), testInterval, testStale, PriorSpeed); !got.Blind {
 		t.Errorf("memory made the load fresh: %+v", got)
 	}
 	var never Ledger
 	never.observeHeader(&memory, testStale)
-	if got := never.Load(at(4), testInterval, testStale); !got.Blind {
+	if got := never.Load(at(4), testInterval, testStale, PriorSpeed); !got.Blind {
 		t.Errorf("memory alone is no load: %+v", got)
 	}
 }
@@ -80,18 +80,18 @@ func TestOwnWorkIsNotCountedTwiceByHeaders(t *testing.T) {
 		}
 		for i := range 5 {
 			l.observeHeader(header(1+0.01*float64(i), 5, 5), testStale)
-			if got := l.Load(at(1.1), testInterval, testStale); got.Foreign != 0 {
+			if got := l.Load(at(1.1), testInterval, testStale, PriorSpeed); got.Foreign != 0 {
 				t.Errorf("scraped %v, answer %d: foreign %v, want 0", scraped, i+1, got.Foreign)
 			}
 			l.release(Prefill, Work{Uncached: 100, Output: 10})
 		}
 		// Neither is a page that was written before them and comes after.
 		l.observe(page(1.2, 5, 0))
-		if got := l.Load(at(1.2), testInterval, testStale); got.Foreign != 0 {
+		if got := l.Load(at(1.2), testInterval, testStale, PriorSpeed); got.Foreign != 0 {
 			t.Errorf("scraped %v: foreign %v after the scrape, want 0", scraped, got.Foreign)
 		}
 		l.observeHeader(header(1.3, Unknown, 9), testStale)
-		if got := l.Load(at(1.3), testInterval, testStale); got.Foreign != 4 {
+		if got := l.Load(at(1.3), testInterval, testStale, PriorSpeed); got.Foreign != 4 {
 			t.Errorf("scraped %v: foreign %v, want the 4 of 9 that cannot be ours", scraped, got.Foreign)
 		}
 	}
@@ -110,11 +110,11 @@ func TestLatePageAfterAHeader(t *testing.T) {
 	}
 	l.observeHeader(header(6, 0, 0), testStale)
 	l.observe(page(6.5, 5, 5))
-	if got := l.Load(at(6.5), testInterval, testStale); got.Foreign != 0 {
+	if got := l.Load(at(6.5), testInterval, testStale, PriorSpeed); got.Foreign != 0 {
 		t.Errorf("foreign %v, want 0", got.Foreign)
 	}
 	l.observe(page(7.5, 5, 5))
-	if got := l.Load(at(7.5), testInterval, testStale); got.Foreign != 10 {
+	if got := l.Load(at(7.5), testInterval, testStale, PriorSpeed); got.Foreign != 10 {
 		t.Errorf("foreign %v at the next page, want 10", got.Foreign)
 	}
 }
@@ -132,7 +132,7 @@ func TestHeadersAloneSeeOthers(t *testing.T) {
 	}
 	foreign := func(sec float64) float64 {
 		l.observeHeader(header(sec, Unknown, 6), testStale)
-		got := l.Load(at(sec), testInterval, testStale)
+		got := l.Load(at(sec), testInterval, testStale, PriorSpeed)
 		return got.Foreign
 	}
 	if got := foreign(1); got != 0 {
@@ -154,11 +154,11 @@ func TestHeaderDoesNotKeepAnOldPageAlive(t *testing.T) {
 	busy.KVUsage, busy.KVUsageMax, busy.KVCapacity, busy.Sleeping = 0.99, 0.99, 4096, true
 	l.observe(busy)
 	l.observeHeader(header(4.9, Unknown, 1), testStale)
-	if got := l.Load(at(4.9), testInterval, testStale); got.Foreign != 51 || got.KVUsage != 0.99 {
+	if got := l.Load(at(4.9), testInterval, testStale, PriorSpeed); got.Foreign != 51 || got.KVUsage != 0.99 {
 		t.Errorf("while the page counts: %+v", got)
 	}
 	l.observeHeader(header(5, Unknown, 1), testStale)
-	got := l.Load(at(5), testInterval, testStale)
+	got := l.Load(at(5), testInterval, testStale, PriorSpeed)
 	if got.Foreign != 1 || got.KVUsage != Unknown || got.KVCapacity != 4096 || got.Blind {
 		t.Errorf("after stale_after: %+v", got)
 	}
@@ -183,7 +183,7 @@ func TestWaitingTokensGoWithTheirQueue(t *testing.T) {
 	idle.WaitingTokens = 0
 	l.observe(idle)
 	l.observeHeader(header(1, Unknown, 3), testStale)
-	if got := l.Load(at(1), testInterval, testStale); got.PrefillTokens != 3*priorPrompt {
+	if got := l.Load(at(1), testInterval, testStale, PriorSpeed); got.PrefillTokens != 3*priorPrompt {
 		t.Errorf("three waiting requests count for %v tokens", got.PrefillTokens)
 	}
 }

@@ -18,7 +18,7 @@ func TestAnothersLongPromptIsSeen(t *testing.T) {
 	free.observe(told(0, 8, 0, 0))
 	held.observe(told(0, 8, 0, 0))
 	look := func(l *Ledger, sec float64) float64 {
-		return l.load(at(sec), testInterval, testStale, 10_000).PrefillTokens
+		return l.Load(at(sec), testInterval, testStale, 10_000).PrefillTokens
 	}
 	var before float64
 	for sec := 1.0; sec <= 3; sec++ {
@@ -46,7 +46,7 @@ func TestOwnPromptsAreNotTakenForOthers(t *testing.T) {
 	l.reserve(Work{Uncached: 1000, Output: 10})
 	l.observe(told(1, 1, 0, 0))
 	l.observe(told(2, 1, 0, 0))
-	if got, want := l.load(at(2), testInterval, testStale, 10_000).PrefillTokens, float64(Work{Uncached: 1000}.Effort()); got != want {
+	if got, want := l.Load(at(2), testInterval, testStale, 10_000).PrefillTokens, float64(Work{Uncached: 1000}.Effort()); got != want {
 		t.Errorf("%.0f tokens, want our own %.0f", got, want)
 	}
 	if foreign, _ := l.OthersShare(); foreign != 0 {

@@ -215,6 +215,7 @@ func (ch *choice) book(picked *seat, d llmlb.Decision) {
 
 // pick applies the strategy to the seats that are left.
 func (ch *choice) pick() (*seat, llmlb.Decision) {
+	ch.call.SentHome = false // of an earlier pick
 	warm := ch.markWarm()
 	if ch.settings.Strategy == StrategyWeighted {
 		ch.hear()

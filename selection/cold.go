@@ -50,7 +50,6 @@ func (ch *choice) distinct() bool {
 
 // cold picks for a Call without a useful match: its home, or what costs least.
 func (ch *choice) cold() *seat {
-	ch.call.SentHome = false
 	if home := ch.home(); home != nil {
 		ch.call.SentHome = true
 		return home
@@ -73,8 +72,8 @@ const homeWorth = 20
 // cost: because other gateways may have sent the conversation there, which
 // we would know nothing of, and engines have been found to hold what they then do.
 func (ch *choice) strictHome(cheapest *seat) *seat {
-	worth := homeWorth * ch.othersShare() * ch.homeShare()
-	if ch.call.Key == 0 || worth == 0 {
+	worth := homeWorth * ch.homesPay()
+	if worth == 0 {
 		return nil
 	}
 	first, second := ch.homes()
@@ -92,8 +91,8 @@ func (ch *choice) strictHome(cheapest *seat) *seat {
 // gateways will look for it: or nil. Each of them would otherwise keep a copy where
 // it happened to send the first such prompt, and caches hold them only once.
 func (ch *choice) commonHome(s *seat) *seat {
-	share := ch.othersShare() * ch.homeShare()
-	if ch.call.Key == 0 || share == 0 {
+	share := ch.homesPay()
+	if share == 0 {
 		return nil
 	}
 	home, _ := ch.homes()
@@ -112,6 +111,15 @@ func (ch *choice) commonHome(s *seat) *seat {
 // homeCommon is how much of what it saves a home may cost more than another endpoint
 // that is known to hold the prefix.
 const homeCommon = 0.5
+
+// homesPay is the share of a prompt that is likely at its home because of other
+// gateways: none where the Call has no home.
+func (ch *choice) homesPay() float64 {
+	if ch.call.Key == 0 {
+		return 0
+	}
+	return ch.othersShare() * ch.homeShare()
+}
 
 // othersLeast is how many requests must have been seen at scrapes, each at as many as
 // it was open, before it is known whose they are.

@@ -40,7 +40,7 @@ func TestNobodyElseTakesAnythingWhileAServerWarmsUp(t *testing.T) {
 		for _, strategy := range Strategies() {
 			t.Run(name+", "+strategy, func(t *testing.T) {
 				w := newWorld(t, "a:1", "b:1")
-				w.settings.Strategy, w.settings.Scorers = strategy, defaultScorers()
+				w.settings.Strategy, w.settings.Scorers = strategy, DefaultScorers()
 				w.now = w.now.Add(time.Minute)
 				w.returning("b:1")
 				bar(w)

@@ -84,7 +84,7 @@ func TestNoHerdToWhatHasComeBack(t *testing.T) {
 		t.Run(strategy, func(t *testing.T) {
 			list := addresses(3)
 			w := newWorld(t, list...)
-			w.settings.Strategy, w.settings.Scorers = strategy, defaultScorers()
+			w.settings.Strategy, w.settings.Scorers = strategy, DefaultScorers()
 			w.now = w.now.Add(time.Minute)
 			w.scrapeAll(0, 0, 0)
 			w.occupy(list[0], 10)

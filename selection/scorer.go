@@ -28,8 +28,8 @@ func init() {
 // endpoint would be drawn work by its silence.
 const middling = 0.5
 
-// defaultScorers are those of "weighted" when no scorer is named.
-func defaultScorers() []llmlb.WeightedScorer {
+// DefaultScorers returns the scorers of "weighted" when none is named.
+func DefaultScorers() []llmlb.WeightedScorer {
 	return []llmlb.WeightedScorer{
 		{Name: "queue", Weight: 0.35, Scorer: new(Queue)},
 		{Name: "prefix", Weight: 0.35, Scorer: new(Prefix)},
@@ -110,7 +110,7 @@ func (p *Policy) loadScorers(ctx caddy.Context) ([]llmlb.WeightedScorer, error) 
 		return nil, nil
 	}
 	if len(p.Scorers) == 0 {
-		return defaultScorers(), nil
+		return DefaultScorers(), nil
 	}
 	list := make([]llmlb.WeightedScorer, 0, len(p.Scorers))
 	for i := range p.Scorers {

@@ -22,7 +22,7 @@ func (w *world) weigh(scorers ...llmlb.WeightedScorer) {
 func (w *world) choosing(strategy string) {
 	w.settings.Strategy, w.settings.Scorers = strategy, nil
 	if strategy == StrategyWeighted {
-		w.settings.Scorers = defaultScorers()
+		w.settings.Scorers = DefaultScorers()
 	}
 }
 
@@ -105,7 +105,7 @@ func TestAScorerThatPanicsLeavesThePoolUsable(t *testing.T) {
 		}()
 		Grant(w.call(prompt(part{"prompt", 100})), w.now)
 	}()
-	w.weigh(defaultScorers()...)
+	w.weigh(DefaultScorers()...)
 	w.grant(prompt(part{"prompt", 100}))
 }
 
@@ -117,7 +117,7 @@ func (panics) Score(*llmlb.Call, *llmlb.View) float64 { panic("broken") }
 func TestReasonsOfWeightedChoices(t *testing.T) {
 	list := addresses(3)
 	w := newWorld(t, list...)
-	w.weigh(defaultScorers()...)
+	w.weigh(DefaultScorers()...)
 	w.scrapeAll(0, 0, 0)
 	preamble := part{"preamble", 2000}
 	home, d := w.serve(prompt(preamble, part{"first", 40}))
@@ -212,7 +212,7 @@ func spreadsABurst(t *testing.T, seed uint64, tokens int, strategy string, isWar
 // Weighted does not weld a hot prefix to one server either.
 func TestAHotPrefixSpreadsWhenItsHomeIsCrowded(t *testing.T) {
 	w := newWorld(t, addresses(3)...)
-	w.weigh(defaultScorers()...)
+	w.weigh(DefaultScorers()...)
 	w.scrapeAll(0, 0, 0)
 	hot := prompt(part{"the same for all", 1000}, part{"tail", 20})
 	home, _ := w.serve(hot)

@@ -197,7 +197,7 @@ func (w *world) row() (row llmlb.EndpointStatus, foreign float64) {
 	row = w.pool.Status(now).Endpoints[0]
 	w.pool.Lock()
 	defer w.pool.Unlock()
-	load := w.endpoint.Ledger().Load(now, llmlb.DefaultInterval, llmlb.DefaultStaleAfter)
+	load := w.endpoint.Ledger().Load(now, llmlb.DefaultInterval, llmlb.DefaultStaleAfter, llmlb.PriorSpeed)
 	return row, load.Foreign
 }
 
@@ -291,7 +291,7 @@ func TestIdleClaimHidesNothingOfOurs(t *testing.T) {
 			}
 		}
 		w.pool.Lock()
-		got := w.endpoint.Ledger().Load(time.Now(), llmlb.DefaultInterval, llmlb.DefaultStaleAfter)
+		got := w.endpoint.Ledger().Load(time.Now(), llmlb.DefaultInterval, llmlb.DefaultStaleAfter, llmlb.PriorSpeed)
 		w.pool.Unlock()
 		if got.Own != 10 || got.PrefillTokens != 100 || got.Waiting+got.Running != 10 || got.Foreign != 0 {
 			t.Errorf("%+v, want our ten calls with a hundred tokens", got)

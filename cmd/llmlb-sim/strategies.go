@@ -99,14 +99,7 @@ func defaults(name string) func(*llmlb.Settings) {
 			s.SpillWaiting, s.SpillTTFT = llmlb.DefaultSpillWaiting, llmlb.DefaultSpillTTFT
 		}
 	case selection.StrategyWeighted:
-		return func(s *llmlb.Settings) {
-			s.Scorers = []llmlb.WeightedScorer{
-				{Name: "queue", Weight: 0.35, Scorer: new(selection.Queue)},
-				{Name: "prefix", Weight: 0.35, Scorer: new(selection.Prefix)},
-				{Name: "token_budget", Weight: 0.20, Scorer: new(selection.TokenBudget)},
-				{Name: "errors", Weight: 0.10, Scorer: new(selection.Errors)},
-			}
-		}
+		return func(s *llmlb.Settings) { s.Scorers = selection.DefaultScorers() }
 	}
 	return nil
 }

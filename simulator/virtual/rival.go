@@ -14,7 +14,6 @@ type rival struct {
 	view     View
 	known    []known
 	perAsk   int // pieces of one prompt that are looked at; 0 is all
-	cold     uint64
 }
 
 // known is what the rival keeps of one server.
@@ -100,10 +99,6 @@ func (r *rival) arrive(v *visit) {
 	k.server.Open++
 	k.server.Prefilling++
 	k.server.Pending += x.input
-	if x.Match <= x.Block {
-		r.cold++
-		k.server.ColdTurn = r.cold
-	}
 	if r.follower != nil {
 		r.follower.Placed(r.sim.now, &x.Ask, n)
 	}

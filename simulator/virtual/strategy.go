@@ -86,9 +86,6 @@ type Server struct {
 	Waiting, Running int
 	KVUsage          float64
 	Scraped          time.Duration
-
-	// ColdTurn is when it last got a request without a match: greater is later.
-	ColdTurn uint64
 }
 
 // Decoding is how many of the open requests have a first token.
