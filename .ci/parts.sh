@@ -74,10 +74,18 @@ listing_nothing() {
 	fi
 }
 
-# fuzz TIME [FLAG…] runs each fuzz test for so long. Each package with fuzz tests is
-# built once, with the flags given.
+# failures FILE… says once more which tests failed, and with which words: their logs
+# are thousands of lines, and where only the last ones are kept nobody would know.
+failures() {
+	printf '\nwhat failed:\n'
+	grep -hE '^[[:space:]]*--- FAIL|^[[:space:]]+[a-z0-9_]+\.go:[0-9]+:|^panic:|^WARNING: DATA RACE|^FAIL' "$@" | head -100
+}
+
+# fuzz TIME [FLAG…] runs each fuzz test for so long, or for as long as its package is
+# worth where TIME is empty. Each package with fuzz tests is built once, with the flags
+# given.
 fuzz() {
-	local time=$1 folder name names binary=$tmp/fuzz.test folders
+	local given=$1 time folder name names binary=$tmp/fuzz.test folders
 	shift
 	folders=$(grep -rl '^func Fuzz' --include='*_test.go' . | xargs -n 1 dirname | sort -u)
 	if [[ -z $folders ]]; then
@@ -85,6 +93,11 @@ fuzz() {
 		return 1
 	fi
 	for folder in $folders; do
+		case ${given:+all}$folder in
+		all*) time=$given ;;
+		./request | ./health | ./answer | ./caddyfile) time=10s ;;
+		*) time=3s ;;
+		esac
 		go test -c "$@" -o "$binary" "$folder" || return
 		names=$("$binary" -test.list '^Fuzz') || return
 		for name in $names; do

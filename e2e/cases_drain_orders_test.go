@@ -139,7 +139,7 @@ func TestARequestThatWaitsForAServerThatDrains(t *testing.T) {
 	}
 	open := sync.OnceFunc(silent(a))
 	defer open()
-	busy := g.later(t, chat(true, "", prose("something else", 360_000)))
+	busy := g.later(t, chat(true, "", prose("something else", 240_000)))
 	a.await("the other request", func() bool { return a.open == 1 })
 	allFree(a, b)
 	waiting := g.later(t, chat(true, prefix, "second"))

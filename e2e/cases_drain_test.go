@@ -256,7 +256,7 @@ func TestARequestThatWaitsForARemovedServer(t *testing.T) {
 	// Something else keeps it busy for as long as the test likes.
 	open := sync.OnceFunc(silent(a))
 	defer open()
-	busy := g.later(t, chat(true, "", prose("something else", 360_000)))
+	busy := g.later(t, chat(true, "", prose("something else", 240_000)))
 	a.await("the other request", func() bool { return a.open == 1 })
 	allFree(a, b)
 

@@ -84,7 +84,7 @@ func (g *gateway) load(site string) error {
 }
 
 func (g *gateway) adapt(site string) ([]byte, error) {
-	text := fmt.Sprintf("{\nadmin %s\ndefault_bind 127.0.0.1\nauto_https off\n%s}\n%s {\n%s\n}\n%s", g.admin, g.global, g.url, site, g.sites)
+	text := fmt.Sprintf("{\nadmin %s\npersist_config off\ndefault_bind 127.0.0.1\nauto_https off\n%s}\n%s {\n%s\n}\n%s", g.admin, g.global, g.url, site, g.sites)
 	config, _, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(text), map[string]any{"filename": "Caddyfile"})
 	return config, err
 }
