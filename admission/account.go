@@ -42,7 +42,6 @@ func (x *exchange) settle(returned bool, err error) {
 	if c.Outcome == llmlb.Served && c.Generates() && !c.Stream && x.status() == http.StatusOK {
 		c.SawWhole(now)
 	}
-	x.publish()
 }
 
 func (x *exchange) status() int {
@@ -78,36 +77,6 @@ func (x *exchange) outcome(returned bool, err error) llmlb.Outcome {
 // mistake in it says nothing of how well others are served.
 func (x *exchange) offered() bool {
 	return x.grants && !x.unfit && (x.call.Outcome != llmlb.Served || x.status() < http.StatusBadRequest)
-}
-
-// publish tells placeholders what is known of the Call. The transport sets those
-// of the attempt, which it alone knows.
-func (x *exchange) publish() {
-	c := x.call
-	repl, ok := x.request.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
-	if !ok {
-		return
-	}
-	repl.Set("llm.pool", x.handler.handle.Name())
-	repl.Set("llm.model", c.Model)
-	repl.Set("llm.error", c.Refusal)
-	repl.Set("llm.class", c.Class)
-	repl.Set("llm.tenant", x.handler.shown(c.Tenant))
-	if c.Waited > 0 {
-		repl.Set("llm.queue_wait_ms", millis(c.Waited))
-	}
-	if c.Lease != nil {
-		repl.Set("llm.endpoint", c.Lease.Endpoint().Name())
-		repl.Set("llm.decision", c.Decision.Reason.String())
-		repl.Set("llm.matched_tokens", c.Decision.Matched)
-	}
-	repl.Set("llm.attempts", c.Attempts)
-	if !c.FirstToken.IsZero() {
-		repl.Set("llm.ttft_ms", millis(c.FirstToken.Sub(c.Arrival)))
-	}
-	if c.Outcome != llmlb.OutcomeNone {
-		repl.Set("llm.outcome", c.Outcome.String())
-	}
 }
 
 // aborted tells who broke off an answer that had begun, "" if nobody did.
@@ -179,7 +148,7 @@ func (x *exchange) log(returned bool) {
 	}
 }
 
-// logAttempt adds what was published of the last attempt.
+// logAttempt adds what placeholders tell of the last attempt.
 func logAttempt(ctx context.Context, fields *caddyhttp.ExtraLogFields, attempts int) {
 	fields.Set(zap.Int("llm_attempts", attempts))
 	repl, ok := ctx.Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
@@ -187,7 +156,7 @@ func logAttempt(ctx context.Context, fields *caddyhttp.ExtraLogFields, attempts 
 		return
 	}
 	for _, name := range []string{"endpoint", "decision", "matched_tokens"} {
-		if v, ok := repl.Get("llm." + name); ok {
+		if v, ok := repl.Get(placeholders + name); ok {
 			fields.Set(zap.Any("llm_"+name, v))
 		}
 	}

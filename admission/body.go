@@ -38,7 +38,7 @@ func (x *exchange) take() *refusal {
 	// Left in place, it would cancel the request while the answer is under way.
 	_ = deadlines.SetReadDeadline(time.Time{})
 
-	x.call.SetBody(body)
+	x.call.LendBody(body, request.FreeBody)
 	put(r, x.call)
 	r.Header.Del("Expect") // has been answered
 	return nil

@@ -46,10 +46,10 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	}
 	x := &exchange{handler: h, call: llmlb.NewCall(pool, settings, now), writer: w, request: r, next: next}
 	x.record()
+	x.publish()
 	f, unread := x.admit()
 	if f != nil {
 		x.refused(f)
-		x.publish()
 		x.release()
 		x.log(true)
 		x.trace()
@@ -58,7 +58,6 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	if x.answer != nil {
 		writeModels(x.rec, r, x.answer)
 		x.call.Outcome = llmlb.Served
-		x.publish()
 		x.release()
 		x.log(true)
 		x.trace()
@@ -104,7 +103,6 @@ func (x *exchange) serve() error {
 		if f := x.turn(); f != nil {
 			return x.giveUp(f, nil)
 		}
-		x.publish()
 		err := x.next.ServeHTTP(x.rec, x.request)
 		status := statusOf(err)
 		switch {

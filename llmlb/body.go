@@ -11,6 +11,7 @@ import (
 type content struct {
 	mu      sync.Mutex
 	bytes   []byte
+	free    func([]byte) // takes the bytes back, nil where nobody wants them
 	dropped bool
 	reading int // readers that have not come to the end
 }
@@ -18,6 +19,12 @@ type content struct {
 // SetBody takes the whole body of the request, nil for none.
 func (c *Call) SetBody(b []byte) {
 	c.Body, c.body = b, nil
+}
+
+// LendBody is SetBody for bytes that somebody wants back: free gets them once, when
+// the body was given up and nobody is sending it any more. It may not get them at all.
+func (c *Call) LendBody(b []byte, free func([]byte)) {
+	c.Body, c.body = b, &content{bytes: b, free: free}
 }
 
 // BodyReader returns a reader over the body for one attempt. Each attempt needs
@@ -48,8 +55,16 @@ func (b *content) drop() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.dropped = true; b.reading == 0 {
-		b.bytes = nil
+		b.let()
 	}
+}
+
+// let lets the bytes go. Under the lock.
+func (b *content) let() {
+	if b.bytes != nil && b.free != nil {
+		b.free(b.bytes)
+	}
+	b.bytes = nil
 }
 
 // contentReader reads a content once.
@@ -91,7 +106,7 @@ func (r *contentReader) end() {
 	b := r.content
 	r.ended = true
 	if b.reading--; b.dropped && b.reading == 0 {
-		b.bytes = nil
+		b.let()
 	}
 }
 

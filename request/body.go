@@ -3,25 +3,30 @@ package request
 import (
 	"errors"
 	"io"
+	"math/bits"
+	"sync"
 )
 
 // ErrTooLong says that there is more of a body than may be read.
 var ErrTooLong = errors.New("body is longer than max_body")
 
-// How much memory a body gets before any of it came, at least and at most.
+// How much memory a body gets before any of it came, at least and at most. Where that
+// is not enough it grows fourfold, and twofold once it is much.
 const (
-	bodyLeast = 511
+	bodyLeast = 512
 	bodyFirst = 64 << 10
+	bodyMuch  = 256 << 10
 )
 
 // ReadBody reads a body to its end. length is what the client says it has, -1
 // when it says nothing; memory grows with what came, not with that. After an
 // error, [ErrTooLong] where more than limit bytes came, it returns what was
-// read: the rest is still on its way.
+// read: the rest is still on its way. What it returns may be given to [FreeBody]
+// when nobody needs it any more.
 func ReadBody(r io.Reader, length, limit int64) ([]byte, error) {
 	// One byte more than announced, so that the end is seen without growing,
 	// and never more than one over the limit.
-	body := make([]byte, 0, min(max(length, bodyLeast), limit, bodyFirst)+1)
+	body := bodyOf(min(max(length+1, bodyLeast), bodyFirst), limit)
 	for {
 		n, err := r.Read(body[len(body):cap(body)])
 		body = body[:len(body)+n]
@@ -34,13 +39,59 @@ func ReadBody(r io.Reader, length, limit int64) ([]byte, error) {
 			return body, err
 		}
 		if len(body) == cap(body) {
-			size := min(2*int64(cap(body)), limit+1)
+			size := 4 * int64(cap(body))
+			if cap(body) >= bodyMuch {
+				size = 2 * int64(cap(body))
+			}
 			if length >= int64(len(body)) {
 				size = min(size, length+1)
 			}
-			grown := make([]byte, len(body), size)
-			copy(grown, body)
+			grown := append(bodyOf(size, limit), body...)
+			FreeBody(body)
 			body = grown
 		}
 	}
+}
+
+// Bodies come and go with every request, and are most of what a gateway allocates. So
+// those that are not too large go from one request to the next, in memory of a power of
+// two of bytes.
+const (
+	kindLeast = 9  // 512 B
+	kindMost  = 20 // 1 MiB
+)
+
+var kept [kindMost + 1]sync.Pool // of *[]byte, by the logarithm of their size
+
+// bodyOf returns an empty body with room for that many bytes, or for limit and one if
+// that is less.
+func bodyOf(size, limit int64) []byte {
+	size = min(size, limit+1)
+	kind := max(kindLeast, bits.Len64(uint64(size-1)))
+	if kind > kindMost {
+		return make([]byte, 0, size)
+	}
+	if b, ok := kept[kind].Get().(*[]byte); ok {
+		return clipped(*b, limit)
+	}
+	return clipped(make([]byte, 0, 1<<kind), limit)
+}
+
+// clipped leaves no room beyond the byte by which a body is found to be too long.
+func clipped(b []byte, limit int64) []byte {
+	if int64(cap(b)) > limit+1 {
+		return b[:0 : limit+1]
+	}
+	return b
+}
+
+// FreeBody takes back what [ReadBody] returned. Nobody may read it any more: another
+// request's body is read into it.
+func FreeBody(b []byte) {
+	kind := bits.Len(uint(cap(b))) - 1
+	if kind < kindLeast || kind > kindMost || cap(b) != 1<<kind {
+		return // clipped, or larger than is worth keeping
+	}
+	b = b[:0]
+	kept[kind].Put(&b)
 }

@@ -18,6 +18,7 @@ type attempt struct {
 	call     *llmlb.Call
 	endpoint *llmlb.Endpoint
 	client   context.Context // ends when the client leaves
+	ctx      context.Context // ends with the attempt
 	cancel   context.CancelCauseFunc
 
 	observed bool // its answer may be one that we can read
@@ -54,19 +55,13 @@ var (
 
 func (t *Transport) newAttempt(c *llmlb.Call, e *llmlb.Endpoint, req *http.Request) *attempt {
 	a := &attempt{t: t, call: c, endpoint: e, client: req.Context(), begun: time.Now()}
+	a.ctx, a.cancel = context.WithCancelCause(a.client)
 	a.observed = c.API != "" && req.Method == http.MethodPost
 	if s := c.Settings; s != nil {
 		a.orca = s.ORCA
 		a.keyed = s.Scrape.Bearer == "" && (req.Header.Get("Authorization") != "" || req.Header.Get("X-Api-Key") != "" || req.Header.Get("Api-Key") != "")
 	}
 	return a
-}
-
-// context returns the attempt's own.
-func (a *attempt) context() context.Context {
-	var ctx context.Context
-	ctx, a.cancel = context.WithCancelCause(a.client)
-	return ctx
 }
 
 // gated reports whether the answer is held until it has shown a first token.

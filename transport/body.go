@@ -20,6 +20,7 @@ type body struct {
 	attempt *attempt
 	rest    io.ReadCloser
 	ready   []byte        // to be given before anything else is read
+	held    held          // what ready is part of, until it was given
 	pending error         // what ended rest, not yet acted upon
 	over    error         // what the reader is told when nothing is ready any more
 	last    byte          // the last one read
@@ -49,6 +50,9 @@ func (a *attempt) newBody(rest io.ReadCloser, r answer.Reader, h held, o llmlb.O
 	if a.call.StripUsage && b.stream() {
 		b.strip = &strip{in: make([]byte, stripMost)}
 		b.ready = b.strip.pass(h.head)
+		h.giveBack()
+	} else {
+		b.held = h
 	}
 	return b
 }
@@ -66,7 +70,10 @@ func (b *body) Read(p []byte) (int, error) {
 		switch {
 		case len(b.ready) > 0:
 			n := copy(p, b.ready)
-			b.ready = b.ready[n:]
+			if b.ready = b.ready[n:]; len(b.ready) == 0 {
+				b.held.giveBack()
+				b.ready, b.held = nil, held{}
+			}
 			return n, nil
 		case b.over != nil:
 			return 0, b.over

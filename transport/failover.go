@@ -99,8 +99,8 @@ func (a *attempt) strike(o llmlb.Outcome, said *llmlb.Kept) {
 }
 
 // unanswered tells how an attempt failed that brought no answer.
-func (a *attempt) unanswered(ctx context.Context, err error, connected bool) *failure {
-	switch cause := context.Cause(ctx); {
+func (a *attempt) unanswered(err error, connected bool) *failure {
+	switch cause := context.Cause(a.ctx); {
 	case !connected:
 		return &failure{outcome: llmlb.Unreachable, err: err}
 	case errors.Is(cause, errDrained): // which is nobody's failure; see llmlb.Endpoint.Cut

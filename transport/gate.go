@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/caddy-llmlb/caddy-llmlb/answer"
@@ -23,10 +24,15 @@ const gateMost = 64 << 10
 // gateFirst is what is read at first: most first events are shorter.
 const gateFirst = 4 << 10
 
+// heads are what answers are read into first. One goes back when all that is in it
+// has been passed on.
+var heads = sync.Pool{New: func() any { return new([gateFirst]byte) }}
+
 // held is what the gate has read of an answer.
 type held struct {
 	head []byte
-	err  error // what ended the answer, nil while it goes on
+	err  error            // what ended the answer, nil while it goes on
+	lent *[gateFirst]byte // of the pool, which head is part of; nil once it is not
 }
 
 // errEmpty is an answer that ended and had nothing in it.
@@ -35,11 +41,13 @@ var errEmpty = errors.New("the answer ended before it had begun")
 // hold reads the answer until its fate is known. The error is why it will not do;
 // what was read is with it.
 func (a *attempt) hold(resp *http.Response, r answer.Reader) (held, error) {
-	h := held{head: make([]byte, 0, gateFirst)}
+	lent := heads.Get().(*[gateFirst]byte)
+	h := held{head: lent[:0], lent: lent}
 	facts := r.Facts()
 	for {
 		if len(h.head) == cap(h.head) {
 			h.head = append(make([]byte, 0, 4*cap(h.head)), h.head...)
+			h.giveBack()
 		}
 		n, err := resp.Body.Read(h.head[len(h.head):cap(h.head)])
 		if n > 0 {
@@ -66,6 +74,14 @@ func (a *attempt) hold(resp *http.Response, r answer.Reader) (held, error) {
 		default:
 			return h, nil // whatever it is, it is complete
 		}
+	}
+}
+
+// giveBack is for when nobody needs what was read any more.
+func (h *held) giveBack() {
+	if h.lent != nil {
+		heads.Put(h.lent)
+		h.lent = nil
 	}
 }
 

@@ -9,33 +9,38 @@ import (
 	"github.com/caddyserver/caddy/v2"
 )
 
-// The headers that tell the client how its request was placed.
+// The headers that tell the client how its request was placed, as net/http spells
+// them.
 const (
-	headerEndpoint = "X-LLM-Endpoint"
-	headerDecision = "X-LLM-Decision"
-	headerMatched  = "X-LLM-Matched-Tokens"
-	headerAttempts = "X-LLM-Attempts"
-	headerWait     = "X-LLM-Queue-Wait" // milliseconds; absent where there was none
+	headerEndpoint = "X-Llm-Endpoint"
+	headerDecision = "X-Llm-Decision"
+	headerMatched  = "X-Llm-Matched-Tokens"
+	headerAttempts = "X-Llm-Attempts"
+	headerWait     = "X-Llm-Queue-Wait" // milliseconds; absent where there was none
 )
 
 // decisionHeaders says how the request was placed. What a server says of such, which
 // may be another gateway, is not said of this one, and not at all with headers off.
 func (a *attempt) decisionHeaders(h http.Header) {
 	for _, name := range [...]string{headerEndpoint, headerDecision, headerMatched, headerAttempts, headerWait} {
-		h.Del(name)
+		delete(h, name)
 	}
 	if a.t.Headers == off {
 		return
 	}
-	c := a.call
-	h.Set(headerEndpoint, a.endpoint.Name())
-	if c.Lease != nil {
-		h.Set(headerDecision, c.Decision.Reason.String())
-		h.Set(headerMatched, strconv.Itoa(c.Decision.Matched))
+	c, values := a.call, make([]string, 0, 5) // which all are slices of
+	set := func(name, value string) {
+		values = append(values, value)
+		h[name] = values[len(values)-1 : len(values) : len(values)]
 	}
-	h.Set(headerAttempts, strconv.Itoa(c.Attempts))
+	set(headerEndpoint, a.endpoint.Name())
+	if c.Lease != nil {
+		set(headerDecision, c.Decision.Reason.String())
+		set(headerMatched, strconv.Itoa(c.Decision.Matched))
+	}
+	set(headerAttempts, strconv.Itoa(c.Attempts))
 	if c.Waited > 0 {
-		h.Set(headerWait, strconv.FormatInt(max(1, c.Waited.Milliseconds()), 10))
+		set(headerWait, strconv.FormatInt(max(1, c.Waited.Milliseconds()), 10))
 	}
 }
 
@@ -59,8 +64,11 @@ func (a *attempt) pause() time.Duration {
 }
 
 // note makes the choice known to placeholders before the answer comes, so that
-// header_down can use them.
+// header_down can use them. Of what has a reservation the admission handler tells.
 func (a *attempt) note(req *http.Request) {
+	if a.call.Answering && a.call.Lease != nil {
+		return
+	}
 	repl, ok := req.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
 	if !ok {
 		return

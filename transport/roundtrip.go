@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"strings"
 	"time"
@@ -36,20 +37,12 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	a := t.newAttempt(call, endpoint, req)
 	a.note(req)
 	a.expect()
-
-	// The request belongs to the proxy loop, which may use it again.
-	req = req.Clone(a.context())
-	if a.observed {
-		// Explicit, or net/http would ask for gzip by itself.
-		req.Header["Accept-Encoding"] = []string{"identity"}
-	}
-	a.askLoad(req)
 	a.watch()
 	resp, err := a.send(req)
 	if err != nil {
 		return nil, err
 	}
-	return a.receive(req, resp)
+	return a.receive(resp)
 }
 
 // forget makes the Call ready for another attempt: what the answer of the one
@@ -84,7 +77,6 @@ func endpointOf(c *llmlb.Call, req *http.Request) *llmlb.Endpoint {
 
 // send tries the endpoint once, and once more if the connection was stale.
 func (a *attempt) send(req *http.Request) (*http.Response, error) {
-	keepReplayOut(req)
 	fresh := a.t.fresh != nil && a.endpoint.ClosesAfterReply()
 	resp, w, err := a.try(req, fresh)
 	if err != nil && w.stale() && !fresh && a.t.fresh != nil {
@@ -92,7 +84,7 @@ func (a *attempt) send(req *http.Request) (*http.Response, error) {
 		if c := a.t.logger.Check(zapcore.DebugLevel, "kept-alive connection was closed"); c != nil {
 			c.Write(zap.String("endpoint", a.endpoint.Name()), zap.Error(err))
 		}
-		if req.Context().Err() == nil && a.rearm(req) {
+		if a.ctx.Err() == nil && a.rearm(req) {
 			resp, w, err = a.try(req, true)
 		}
 	}
@@ -105,14 +97,25 @@ func (a *attempt) send(req *http.Request) (*http.Response, error) {
 	if why := w.why(); why != nil && !connected && a.client.Err() == nil {
 		a.endpoint.NotReached(now, reason(why))
 	}
-	f := a.unanswered(req.Context(), err, connected)
-	f.unfit = !connected && !w.tried() && req.Context().Err() == nil
+	f := a.unanswered(err, connected)
+	f.unfit = !connected && !w.tried() && a.ctx.Err() == nil
 	return nil, a.fail(f, a.replaceable(f.outcome))
 }
 
 func (a *attempt) try(req *http.Request, fresh bool) (*http.Response, *watch, error) {
 	w := &watch{address: a.endpoint.Address(), delays: a.t.delays, now: time.Now}
-	req = req.WithContext(w.context(req.Context()))
+	// The request belongs to the proxy loop, which may use it again, and while this
+	// one may still be written.
+	req = req.WithContext(w.context(a.ctx))
+	url := *req.URL
+	req.URL, req.Header = &url, maps.Clone(req.Header)
+	if a.observed {
+		// Explicit, or net/http would ask for gzip by itself.
+		req.Header["Accept-Encoding"] = []string{"identity"}
+	}
+	a.askLoad(req)
+	keepReplayOut(req)
+	a.shorten(req)
 	if !fresh {
 		resp, err := a.t.HTTPTransport.RoundTrip(req)
 		return resp, w, err
@@ -148,9 +151,35 @@ func (a *attempt) rearm(req *http.Request) bool {
 	return true
 }
 
+// inOneWrite is what goes out together with the head of its request: the two fit
+// into the 4 KiB that net/http writes at once.
+const inOneWrite = 3 << 10
+
+// shorten has a short body sent together with the head, in one write instead of two:
+// net/http does that only for bodies that it knows to be in memory.
+func (a *attempt) shorten(req *http.Request) {
+	n := req.ContentLength
+	if n <= 0 || n > inOneWrite || int64(len(a.call.Body)) != n {
+		return // what is not held could not be read again for another attempt
+	}
+	body := make([]byte, n+1) // one more, or nobody would notice that there is more
+	got, err := io.ReadFull(req.Body, body)
+	read := bytes.NewReader(body[:got])
+	if int64(got) == n && errors.Is(err, io.ErrUnexpectedEOF) {
+		_ = req.Body.Close()
+		req.Body = io.NopCloser(read)
+		return
+	}
+	// Somebody has changed it on the way: net/http says what is wrong.
+	req.Body = struct {
+		io.Reader
+		io.Closer
+	}{io.MultiReader(read, req.Body), req.Body}
+}
+
 // receive takes in the response's head, and its body until it is known whether
 // this answer is the one for the client.
-func (a *attempt) receive(req *http.Request, resp *http.Response) (*http.Response, error) {
+func (a *attempt) receive(resp *http.Response) (*http.Response, error) {
 	c := a.call
 	c.Status = resp.StatusCode
 	a.hearLoad(resp.Header)
@@ -185,7 +214,7 @@ func (a *attempt) receive(req *http.Request, resp *http.Response) (*http.Respons
 		return a.failedInBand(resp, h, r.Facts())
 	}
 	_ = resp.Body.Close()
-	f := a.unanswered(req.Context(), err, true)
+	f := a.unanswered(err, true)
 	return nil, a.fail(f, a.replaceable(f.outcome))
 }
 
