@@ -105,7 +105,7 @@ func start(t *testing.T, s site) *gateway {
 	routes = append(routes,
 		merge(object{"handler": "llm_admission", "pool": name}, s.admission),
 		merge(object{
-			"handler": "reverse_proxy", "upstreams": dials, "flush_interval": -1,
+			"handler": "reverse_proxy", "upstreams": dials,
 			"transport": object{"protocol": "llm"},
 			"load_balancing": object{
 				"retries":          retries,

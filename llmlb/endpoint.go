@@ -30,6 +30,7 @@ type Endpoint struct {
 	checks       checkCounts
 	staleConns   atomic.Int32
 	progressAt   atomic.Int64 // when it was last seen to generate something, Unix nanoseconds
+	sound        atomic.Bool  // nothing has gone against reach since it was last ok
 
 	// Everything below is under the pool's lock.
 	ledger   Ledger

@@ -75,13 +75,20 @@ func inWords(d time.Duration) string {
 // anything at all. It says nothing of its circuit: what answers may still not
 // serve.
 func (e *Endpoint) Reached(now time.Time) {
-	e.change(now, func() { e.reach.ok(now) })
+	if e.sound.Load() {
+		return // known, and each answer says so
+	}
+	e.change(now, func() {
+		e.reach.ok(now)
+		e.sound.Store(true)
+	})
 }
 
 // NotReached notes that a connection to the endpoint could not be made. The
 // reason must be short and fit for an operator's table.
 func (e *Endpoint) NotReached(now time.Time, reason string) {
 	e.change(now, func() {
+		e.sound.Store(false)
 		if e.reach.failed(now, reason) {
 			e.alive.gone(now)
 		}
