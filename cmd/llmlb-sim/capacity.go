@@ -2,6 +2,7 @@ package main
 
 import (
 	"math"
+	"sort"
 	"sync"
 	"time"
 
@@ -15,7 +16,7 @@ import (
 // the search begins: the multiples of the trace's rate are powers of gridStep.
 const (
 	gridStep = 1.005
-	gridEnds = 1400 // a thousandth and a thousand times the rate
+	gridEnds = 1385 // a thousandth and a thousand times the rate
 )
 
 // goodShare is the share of the offered requests that must meet the SLO, in per
@@ -35,8 +36,7 @@ func gridSpeed(k int) float64 {
 // search finds the strategy's capacity for each seed.
 func (r *runner) search(s strategy, capacity []*float64, errs []error) {
 	// The first seed's is where the others' searches begin: little lies between them.
-	begin := r.guess()
-	first, err := r.find(s, 0, begin, 32)
+	first, err := r.find(s, 0, r.guess(), 32)
 	if errs[0] = err; err != nil {
 		return
 	}
@@ -44,7 +44,7 @@ func (r *runner) search(s strategy, capacity []*float64, errs []error) {
 	var wait sync.WaitGroup
 	for seed := 1; seed < r.seeds; seed++ {
 		wait.Go(func() {
-			k, err := r.find(s, seed, min(max(first, -gridEnds), gridEnds), 4)
+			k, err := r.find(s, seed, first, 4)
 			capacity[seed], errs[seed] = speedAt(k), err
 		})
 	}
@@ -78,7 +78,7 @@ func (r *runner) guess() int {
 func (r *runner) find(s strategy, seed, begin, stride int) (int, error) {
 	runs := 0
 	defer func() { r.progress.done(max(0, searchRuns-runs)) }()
-	return edge(begin, stride, func(k int) (bool, error) {
+	return edge(r.lowest(s, seed), begin, stride, func(k int) (bool, error) {
 		worth := 0
 		if runs < searchRuns-1 {
 			runs++
@@ -88,14 +88,21 @@ func (r *runner) find(s strategy, seed, begin, stride int) (int, error) {
 	})
 }
 
+// lowest is the first place on the grid at which a run ends in our days.
+func (r *runner) lowest(s strategy, seed int) int {
+	return -gridEnds + sort.Search(2*gridEnds, func(i int) bool {
+		return r.bearable(s, r.traces[seed], gridSpeed(i-gridEnds)) == nil
+	})
+}
+
 // edge is the highest place on the grid that is good while the next one is not:
 // found by strides from where it begins, which double until there is one of each,
 // and then by halves. Near the edge more load may by chance do better than less;
 // then this is one such place, and there may be others. It is gridEnds if all is
-// good there, and below -gridEnds if nothing is.
-func edge(begin, stride int, good func(int) (bool, error)) (int, error) {
-	low, high := -gridEnds-1, gridEnds+1 // good, and not; or off the grid
-	for k := begin; high-low > 1; {
+// good there, and below -gridEnds if nothing is. Nothing below lowest is tried.
+func edge(lowest, begin, stride int, good func(int) (bool, error)) (int, error) {
+	low, high := lowest-1, gridEnds+1 // good, and not; or off the grid
+	for k := min(max(begin, lowest), gridEnds); high-low > 1; {
 		ok, err := good(k)
 		if err != nil {
 			return 0, err
@@ -109,12 +116,15 @@ func edge(begin, stride int, good func(int) (bool, error)) (int, error) {
 		case high > gridEnds:
 			k = min(low+stride, gridEnds)
 			stride *= 2
-		case low < -gridEnds:
-			k = max(high-stride, -gridEnds)
+		case low < lowest:
+			k = max(high-stride, lowest)
 			stride *= 2
 		default:
 			k = low + (high-low)/2
 		}
+	}
+	if low < lowest {
+		return -gridEnds - 1, nil
 	}
 	return low, nil
 }
@@ -122,11 +132,12 @@ func edge(begin, stride int, good func(int) (bool, error)) (int, error) {
 // good says whether enough of the offered requests meet the SLO at that speed. The
 // run ends as soon as that is certain.
 func (r *runner) good(s strategy, seed int, speed float64, worth int) (bool, error) {
-	t := r.traces[seed].Speed(speed)
-	c := r.config(s, r.seed+uint64(seed))
-	v := newVerdict(t, r.slo, r.scaled(seed, speed))
-	c.Ended = func(x *virtual.Record) bool { return v.ended(x) && r.ctx.Err() == nil }
-	if _, err := r.run(s, &c, t, worth); err != nil {
+	var v *verdict
+	_, err := r.run(s, seed, speed, worth, func(c *virtual.Config, t *trace.Trace) {
+		v = newVerdict(t, r.slo, r.scaled(seed, speed))
+		c.Ended = func(x *virtual.Record) bool { return v.ended(x) && r.ctx.Err() == nil }
+	})
+	if err != nil {
 		return false, err
 	}
 	return v.met >= v.needed, nil

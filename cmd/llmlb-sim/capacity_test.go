@@ -26,7 +26,7 @@ func TestTheEdgeIsFoundFromAnywhere(t *testing.T) {
 		for _, begin := range []int{-gridEnds, -50, 0, 178, 179, gridEnds} {
 			for _, stride := range []int{4, 32} {
 				runs := 0
-				got, err := edge(begin, stride, func(k int) (bool, error) {
+				got, err := edge(-gridEnds, begin, stride, func(k int) (bool, error) {
 					if k < -gridEnds || k > gridEnds {
 						t.Fatalf("%d is off the grid", k)
 					}

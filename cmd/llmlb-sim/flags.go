@@ -5,7 +5,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -28,10 +27,11 @@ type options struct {
 	dither        time.Duration
 	speed         float64
 
-	engine       string
-	replicas, kv int
-	attention    float64
-	engines      []engine.Config
+	engine    string
+	replicas  int
+	kv, block int // 0 is the engine's
+	attention float64
+	engines   []engine.Config
 
 	strategy    string
 	strategies  []strategy
@@ -58,22 +58,23 @@ func (o *options) flags() *flag.FlagSet {
 	f.StringVar(&o.trace, "trace", "", "")
 	f.StringVar(&o.format, "format", "", "")
 	o.gen.flags(f)
-	f.DurationVar(&o.first, "first", 0, "")
-	f.DurationVar(&o.dither, "dither", 0, "")
+	spanVar(f, &o.first, "first", 0)
+	spanVar(f, &o.dither, "dither", 0)
 	f.Float64Var(&o.speed, "speed", 1, "")
 	f.StringVar(&o.engine, "engine", "8b-h100", "")
 	f.IntVar(&o.replicas, "replicas", 8, "")
 	f.IntVar(&o.kv, "kv", 0, "")
+	f.IntVar(&o.block, "block", 0, "")
 	f.Float64Var(&o.attention, "attention", 1, "")
 	f.StringVar(&o.strategy, "strategy", "work", "")
 	f.BoolVar(&o.oracle, "oracle", false, "")
 	f.IntVar(&o.gateways, "gateways", 1, "")
-	f.DurationVar(&o.scrape, "scrape", time.Second, "")
-	f.DurationVar(&o.lag, "lag", 0, "")
-	f.DurationVar(&o.overhead, "overhead", 0, "")
-	f.DurationVar(&o.maxWait, "max-wait", 0, "")
-	f.DurationVar(&o.slo.TTFT, "slo-ttft", 5*time.Second, "")
-	f.DurationVar(&o.slo.TPOT, "slo-tpot", 100*time.Millisecond, "")
+	spanVar(f, &o.scrape, "scrape", time.Second)
+	spanVar(f, &o.lag, "lag", 0)
+	spanVar(f, &o.overhead, "overhead", 0)
+	spanVar(f, &o.maxWait, "max-wait", 0)
+	spanVar(f, &o.slo.TTFT, "slo-ttft", 5*time.Second)
+	spanVar(f, &o.slo.TPOT, "slo-tpot", 100*time.Millisecond)
 	f.BoolVar(&o.capacity, "capacity", false, "")
 	f.Uint64Var(&o.seed, "seed", 1, "")
 	f.IntVar(&o.seeds, "seeds", 1, "")
@@ -82,6 +83,25 @@ func (o *options) flags() *flag.FlagSet {
 	f.StringVar(&o.html, "html", "", "")
 	f.StringVar(&o.cpuprofile, "cpuprofile", "", "")
 	return f
+}
+
+// span is an option that is a time: one without a unit is told what it lacks.
+type span time.Duration
+
+func (s *span) String() string { return time.Duration(*s).String() }
+
+func (s *span) Set(text string) error {
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		return errors.New("a time has a unit, as in 500ms, 5s or 10m")
+	}
+	*s = span(d)
+	return nil
+}
+
+func spanVar(f *flag.FlagSet, at *time.Duration, name string, preset time.Duration) {
+	*at = preset
+	f.Var((*span)(at), name, "")
 }
 
 // parse reads the command line and checks what can be checked without reading the
@@ -93,9 +113,24 @@ func parse(args []string) (*options, error) {
 		if errors.Is(err, flag.ErrHelp) {
 			return nil, errHelp
 		}
-		return nil, err
+		// What the flag package says of a number is about its code.
+		text := strings.TrimSuffix(err.Error(), "parse error")
+		text = strings.TrimSuffix(text, "value out of range")
+		if text != err.Error() {
+			text += "that is not what it takes"
+		}
+		return nil, errors.New(text)
 	}
-	f.Visit(func(x *flag.Flag) { o.set[x.Name] = true })
+	empty := ""
+	f.Visit(func(x *flag.Flag) {
+		o.set[x.Name] = true
+		if x.Value.String() == "" {
+			empty = x.Name
+		}
+	})
+	if empty != "" {
+		return nil, fmt.Errorf("-%s is given, and nothing after it: is a variable of your script empty?", empty)
+	}
 	if f.NArg() > 0 {
 		return nil, fmt.Errorf("what is %q? A trace is named with -trace %[1]s", f.Arg(0))
 	}
@@ -109,13 +144,11 @@ func parse(args []string) (*options, error) {
 	if o.strategies, err = o.chosen(); err != nil {
 		return nil, err
 	}
+	if err := o.checkPool(); err != nil {
+		return nil, err
+	}
 	return o, nil
 }
-
-const (
-	maxServers = 4096
-	maxSeeds   = 1000
-)
 
 func (o *options) check() error {
 	switch {
@@ -131,49 +164,10 @@ func (o *options) check() error {
 	if err := o.gen.check(o.set); err != nil {
 		return err
 	}
-	for _, x := range []struct {
-		name  string
-		value float64
-	}{{"speed", o.speed}, {"attention", o.attention}} {
-		if !(x.value > 0) || math.IsInf(x.value, 1) {
-			return fmt.Errorf("-%s %v must be a number above 0", x.name, x.value)
-		}
+	if err := o.checkRanges(); err != nil {
+		return err
 	}
-	for _, x := range []struct {
-		name               string
-		value, least, most int
-	}{
-		{"replicas", o.replicas, 1, maxServers},
-		{"gateways", o.gateways, 1, maxServers},
-		{"seeds", o.seeds, 1, maxSeeds},
-		{"kv", o.kv, 0, 1 << 26},
-	} {
-		if x.value < x.least || x.value > x.most {
-			return fmt.Errorf("-%s %d is not within %d to %d", x.name, x.value, x.least, x.most)
-		}
-	}
-	for _, x := range []struct {
-		name     string
-		value    time.Duration
-		positive bool
-	}{
-		{"first", o.first, o.set["first"]},
-		{"scrape", o.scrape, true},
-		{"slo-ttft", o.slo.TTFT, true},
-		{"slo-tpot", o.slo.TPOT, true},
-		{"dither", o.dither, false},
-		{"lag", o.lag, false},
-		{"overhead", o.overhead, false},
-		{"max-wait", o.maxWait, false},
-	} {
-		switch {
-		case x.positive && x.value <= 0:
-			return fmt.Errorf("-%s %v must be above 0", x.name, x.value)
-		case x.value < 0:
-			return fmt.Errorf("-%s %v must not be negative", x.name, x.value)
-		}
-	}
-	return nil
+	return o.checkFiles()
 }
 
 // seedsUsed are the seeds of the runs.

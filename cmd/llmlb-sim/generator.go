@@ -3,6 +3,7 @@ package main
 import (
 	"flag"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -10,7 +11,8 @@ import (
 	"github.com/caddy-llmlb/caddy-llmlb/simulator/trace"
 )
 
-// generator is -gen and its parameters. 0 is a parameter's default.
+// generator is -gen and its parameters. What is not given is 0, which is the
+// generator's default.
 type generator struct {
 	name              string
 	rate, warm, sigma float64
@@ -48,12 +50,13 @@ func (g *generator) flags(f *flag.FlagSet) {
 	f.IntVar(&g.context, "context", 0, "")
 	f.BoolVar(&g.fresh, "fresh", false, "")
 	f.IntVar(&g.turns, "turns", 0, "")
-	f.DurationVar(&g.think, "think", 0, "")
+	spanVar(f, &g.think, "think", 0)
 	f.Float64Var(&g.sigma, "sigma", 0, "")
 	f.IntVar(&g.maxContext, "max-context", 0, "")
 }
 
-// check refuses parameters that would be passed over.
+// check refuses parameters that would be passed over, or be taken for their
+// defaults.
 func (g *generator) check(set map[string]bool) error {
 	mine, known := takes[g.name]
 	if g.name != "" && !known {
@@ -69,6 +72,63 @@ func (g *generator) check(set map[string]bool) error {
 				return fmt.Errorf("-gen %s has no -%s; it takes -%s", g.name, p, strings.Join(mine, ", -"))
 			}
 		}
+	}
+	return g.settle(set)
+}
+
+// settle checks what is given. To the generators 0 is a default and a negative
+// number is none; on the command line 0 is none, where there can be none.
+func (g *generator) settle(set map[string]bool) error {
+	for _, x := range []struct {
+		name string
+		at   *int
+		none bool
+	}{
+		{"requests", &g.requests, false},
+		{"groups", &g.groups, false},
+		{"tenants", &g.tenants, false},
+		{"users", &g.users, false},
+		{"turns", &g.turns, false},
+		{"system", &g.system, true},
+		{"context", &g.context, false},
+		{"question", &g.question, false},
+		{"output", &g.output, false},
+		{"max-context", &g.maxContext, false},
+	} {
+		switch {
+		case !set[x.name] || *x.at > 0:
+		case x.none && *x.at == 0:
+			*x.at = -1
+		case x.none:
+			return fmt.Errorf("-%s %d must not be negative", x.name, *x.at)
+		default:
+			return fmt.Errorf("-%s %d must be at least 1; leave it out for the generator's default", x.name, *x.at)
+		}
+	}
+	for _, x := range []struct {
+		name string
+		at   *float64
+		none float64 // what stands for 0; NaN if 0 makes no sense
+	}{
+		{"rate", &g.rate, math.NaN()},
+		{"warm-rate", &g.warm, 0},
+		{"sigma", &g.sigma, -1},
+	} {
+		switch {
+		case !set[x.name] || *x.at > 0:
+		case *x.at == 0 && !math.IsNaN(x.none):
+			*x.at = x.none
+		case math.IsNaN(x.none):
+			return fmt.Errorf("-%s %v must be above 0; leave it out for the generator's default", x.name, *x.at)
+		default:
+			return fmt.Errorf("-%s %v must be 0 or more", x.name, *x.at)
+		}
+	}
+	switch {
+	case g.think < 0:
+		return fmt.Errorf("-think %v must not be negative", g.think)
+	case set["think"] && g.think == 0:
+		g.think = -1
 	}
 	return nil
 }

@@ -7,17 +7,18 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"syscall"
 )
 
 // Exit codes.
 const (
 	exitDone   = 0
-	exitFailed = 1 // something could not be read, simulated or written
+	exitFailed = 1 // something could not be read, simulated or written, or it was interrupted
 	exitUsage  = 2 // the options make no sense
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second one ends it, whatever it does
 	code := command(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()

@@ -34,10 +34,13 @@ func (o *options) pool() ([]engine.Config, error) {
 		if o.kv > 0 {
 			c.KVTokens = o.kv
 		}
+		if o.block > 0 {
+			c.BlockSize = o.block
+		}
 		c.Costs.Pair *= o.attention
 		c.Costs.Context *= o.attention
 		if _, err := engine.New(c); err != nil {
-			return nil, fmt.Errorf("-engine %q with -kv and -attention as given: %w", o.engine, err)
+			return nil, fmt.Errorf("-engine %q with -kv, -block and -attention as given: %w", o.engine, err)
 		}
 		for range n {
 			engines = append(engines, c)

@@ -37,6 +37,7 @@ func (r *runner) rows(results []outcome) []report.Row {
 				Value: capacities[i], Ratio: share(capacities[i], ideal), RatioInfinite: share(capacities[i], infinite),
 				Seeds: results[i].capacity,
 			}
+			row.Reason = reason(row.Capacity, ideal, infinite)
 		}
 		rows[i] = row
 	}
@@ -62,6 +63,22 @@ func share(x, of *float64) *float64 {
 	}
 	s := math.Round(*x / *of * 1e4) / 1e4
 	return &s
+}
+
+// reason says why a capacity or its ratio is not known or 0; nothing if both are.
+func reason(c *report.Capacity, ideal, infinite *float64) string {
+	anySpeed := fmt.Sprintf("%d %% of the requests meet the SLO even at %d times the trace's rate: the workload is too small, or the SLO too loose, to show what is too much", goodShare, int(maxSpeed))
+	switch {
+	case c.Value == nil:
+		return "not known, because " + anySpeed
+	case *c.Value == 0:
+		return fmt.Sprintf("0, because less than %d %% of the requests meet the SLO at any speed: too many miss it even when hardly any others are there; see -slo-ttft and -slo-tpot", goodShare)
+	case ideal == nil || infinite == nil:
+		return "its part of the ideal pool's is not known, because in an ideal pool " + anySpeed
+	case *ideal == 0 || *infinite == 0:
+		return "its part of the ideal pool's is not known, because an ideal pool's is 0"
+	}
+	return ""
 }
 
 // describe says in a line what was simulated.

@@ -34,42 +34,87 @@ type outcome struct {
 	curves   report.Curves    // of the first seed
 }
 
+// simulate does all that the options ask for. An interrupt ends it at once: what
+// cannot be stopped goes on unheard.
 func simulate(ctx context.Context, o *options, stdout, stderr io.Writer) error {
-	if o.cpuprofile != "" {
-		f, err := os.Create(o.cpuprofile) //nolint:gosec // the file that its user names
-		if err != nil {
-			return fmt.Errorf("writing -cpuprofile: %w", err)
-		}
-		defer f.Close()
-		if err := pprof.StartCPUProfile(f); err != nil {
-			return fmt.Errorf("writing -cpuprofile: %w", err)
-		}
-		defer pprof.StopCPUProfile()
-	}
-	w, err := o.load()
+	stop, err := o.profile()
 	if err != nil {
 		return err
 	}
-	r := &runner{options: o, workload: w, ctx: ctx, slots: make(chan struct{}, runtime.GOMAXPROCS(0))}
-	r.progress = newProgress(stderr, o.quiet)
-	results, err := r.all()
-	r.progress.stop()
+	defer stop()
+	page, err := o.openPage() // now: nobody wants to hear of a misspelt folder after an hour
 	if err != nil {
 		return err
 	}
-	rows := r.rows(results)
-	bounds := o.bounds(w)
-	report.Bound(rows, bounds)
-	if o.html != "" {
-		if err := r.writePage(rows, results, bounds); err != nil {
+	defer page.close()
+	p := newProgress(stderr, o.quiet)
+	var result *report.Page
+	ended := make(chan error, 1)
+	go func() {
+		var err error
+		result, err = compute(ctx, o, p)
+		ended <- err
+	}()
+	select {
+	case err = <-ended:
+	case <-ctx.Done():
+		err = errInterrupted
+	}
+	p.stop()
+	if err != nil {
+		return err
+	}
+	if page != nil {
+		if err := page.write(result); err != nil {
 			return err
 		}
 	}
 	if o.json {
-		return report.WriteJSON(stdout, rows)
+		err = report.WriteJSON(stdout, result.Rows)
+	} else if _, err = fmt.Fprintf(stdout, "%s\n\n", result.About); err == nil {
+		err = report.WriteTable(stdout, result.Rows, result.Bounds)
 	}
-	fmt.Fprintf(stdout, "%s\n\n", o.describe(w))
-	return report.WriteTable(stdout, rows, bounds)
+	if err != nil {
+		return fmt.Errorf("writing the results: %w", err)
+	}
+	return nil
+}
+
+// compute runs everything and makes a report of it.
+func compute(ctx context.Context, o *options, p *progress) (*report.Page, error) {
+	w, err := o.load(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range o.strategies {
+		if err := o.bearable(s, w.traces[0], o.speed); err != nil {
+			return nil, usageError{err}
+		}
+	}
+	r := &runner{options: o, workload: w, ctx: ctx, slots: make(chan struct{}, runtime.GOMAXPROCS(0)), progress: p}
+	results, err := r.all()
+	if err != nil {
+		return nil, err
+	}
+	return r.report(results), nil
+}
+
+// profile writes where the time is spent until stop is called.
+func (o *options) profile() (stop func(), err error) {
+	if o.cpuprofile == "" {
+		return func() {}, nil
+	}
+	f, err := os.Create(o.cpuprofile) //nolint:gosec // the file that its user names
+	if err != nil {
+		return nil, fmt.Errorf("writing -cpuprofile: %w", err)
+	}
+	if err := pprof.StartCPUProfile(f); err != nil {
+		return nil, errors.Join(fmt.Errorf("writing -cpuprofile: %w", err), f.Close())
+	}
+	return func() {
+		pprof.StopCPUProfile()
+		_ = f.Close()
+	}, nil
 }
 
 // needed are the strategies to run: those asked for, and what capacity is measured
@@ -126,20 +171,19 @@ func (r *runner) all() ([]outcome, error) {
 
 // measure runs the strategy at -speed.
 func (r *runner) measure(s strategy, seed int, out *outcome) error {
-	t := r.traces[seed].Speed(r.speed)
-	from := r.scaled(seed, r.speed)
-	c := r.config(s, r.seed+uint64(seed))
-	if seed == 0 && r.html != "" {
-		c.Sample = sampleTime(t)
-	}
-	c.Ended = func(*virtual.Record) bool { return r.ctx.Err() == nil }
-	result, err := r.run(s, &c, t, 1)
+	plots := seed == 0 && r.html != ""
+	result, err := r.run(s, seed, r.speed, 1, func(c *virtual.Config, t *trace.Trace) {
+		if plots {
+			c.Sample = sampleTime(t)
+		}
+		c.Ended = func(*virtual.Record) bool { return r.ctx.Err() == nil }
+	})
 	if err != nil {
 		return err
 	}
-	records := measured(result.Records, from)
-	out.numbers[seed] = report.Measure(records, len(c.Engines), r.slo)
-	if seed == 0 && r.html != "" {
+	records := measured(result.Records, r.scaled(seed, r.speed))
+	out.numbers[seed] = report.Measure(records, len(r.engines), r.slo)
+	if plots {
 		out.curves = report.NewCurves(s.name, records, result.Samples)
 	}
 	return nil
@@ -164,15 +208,19 @@ func measured(records []virtual.Record, from time.Duration) []virtual.Record {
 	return list
 }
 
-// run is one run, when its turn comes.
-func (r *runner) run(s strategy, c *virtual.Config, t *trace.Trace, worth int) (*virtual.Result, error) {
+// run is one run, when its turn comes. All that it needs is made then: many wait,
+// and each has a trace of its own.
+func (r *runner) run(s strategy, seed int, speed float64, worth int, set func(*virtual.Config, *trace.Trace)) (*virtual.Result, error) {
 	r.slots <- struct{}{}
 	defer func() { <-r.slots }()
 	if r.ctx.Err() != nil {
 		return nil, errInterrupted
 	}
 	r.progress.begin(s.name)
-	result, err := virtual.Run(*c, t)
+	t := r.traces[seed].Speed(speed)
+	c := r.config(s, r.seed+uint64(seed))
+	set(&c, t)
+	result, err := virtual.Run(c, t)
 	r.progress.done(worth)
 	if r.ctx.Err() != nil {
 		return nil, errInterrupted

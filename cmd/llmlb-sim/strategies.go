@@ -55,6 +55,10 @@ func (o *options) chosen() ([]strategy, error) {
 		}
 		add(s)
 	}
+	if o.oracle && !slices.ContainsFunc(list, func(s strategy) bool { return strings.HasPrefix(s.name, baseline.Oracle) }) {
+		return nil, fmt.Errorf("-oracle has nothing to show: -strategy %s names no baseline. Baselines are %s; this project's own are never shown more than a gateway knows",
+			o.strategy, strings.Join(baseline.Names(), ", "))
+	}
 	return list, nil
 }
 

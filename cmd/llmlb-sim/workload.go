@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -17,9 +19,12 @@ type workload struct {
 }
 
 // load reads the trace or makes one up.
-func (o *options) load() (*workload, error) {
+func (o *options) load(ctx context.Context) (*workload, error) {
 	w := &workload{from: make([]time.Duration, o.seeds)}
 	for i, seed := range o.seedsUsed() {
+		if ctx.Err() != nil {
+			return nil, errInterrupted
+		}
 		switch {
 		case o.trace == "":
 			t, warm, err := o.gen.make(seed)
@@ -30,10 +35,13 @@ func (o *options) load() (*workload, error) {
 			if warm > 0 {
 				w.from[i] = t.Requests[warm].At
 			}
+			if bytes := kept(t) * float64(o.seeds); i == 0 && o.seeds > 1 && bytes > maxKept {
+				return nil, usageError{fmt.Errorf("the workloads of -seeds %d would take %.1f GiB; the limit is %d GiB: fewer seeds, or fewer -requests", o.seeds, bytes/(1<<30), maxKept>>30)}
+			}
 		case i == 0:
 			t, err := trace.Open(o.trace, trace.Options{Format: o.format})
 			if err != nil {
-				return nil, err
+				return nil, o.hint(err)
 			}
 			w.traces = append(w.traces, t)
 		default:
@@ -46,6 +54,9 @@ func (o *options) load() (*workload, error) {
 			t = t.First(o.first)
 		}
 		if o.dither > 0 {
+			if bytes := float64(len(t.Requests)) * requestBytes * float64(o.seeds); bytes > maxKept {
+				return nil, usageError{fmt.Errorf("-dither with -seeds %d would take %.1f GiB; the limit is %d GiB: fewer seeds, or a part of the trace with -first", o.seeds, bytes/(1<<30), maxKept>>30)}
+			}
 			t = t.Dither(o.dither, seed)
 		}
 		if n := len(t.Requests); n == 0 || t.Requests[n-1].At < w.from[i] {
@@ -55,6 +66,15 @@ func (o *options) load() (*workload, error) {
 	}
 	w.name = w.traces[0].Name
 	return w, nil
+}
+
+// hint adds what -format would have to be.
+func (o *options) hint(err error) error {
+	wrong, ok := errors.AsType[*trace.FormatError](err)
+	if !ok || wrong.Looks == "" || wrong.Asked == "" {
+		return err
+	}
+	return fmt.Errorf("%w: use -format %s, or leave -format out", err, wrong.Looks)
 }
 
 // bounds are those of the first seed's trace, at the speed it is replayed at.

@@ -75,7 +75,7 @@ func (p *Page) Write(w io.Writer) error {
 	}
 	return page.Execute(w, map[string]any{
 		"Trace": p.Trace, "About": p.About, "Command": p.Command, "Heads": heads, "Cells": cells,
-		"Bounds": p.Bounds.lines(), "Capacity": bars(rows), "SLO": p.SLO.String(), "Seeds": strings.Join(seeds, ", "), "Plots": &drawn,
+		"Bounds": p.Bounds.lines(), "Capacity": bars(rows), "Reasons": reasons(rows), "SLO": p.SLO.String(), "Seeds": strings.Join(seeds, ", "), "Plots": &drawn,
 		"CSS": template.CSS(pageCSS), "JS": template.JS(pageJS), //nolint:gosec // our own files
 	})
 }
@@ -85,7 +85,7 @@ func (s SLO) String() string {
 	return fmt.Sprintf("first token within %v, each further one within %v on average", s.TTFT, s.TPOT)
 }
 
-// bars are the capacities that are known; none if none was asked for.
+// bars are the capacities; none if none was asked for.
 func bars(rows []Row) []bar {
 	longest := 0.0
 	for i := range rows {
@@ -99,7 +99,7 @@ func bars(rows []Row) []bar {
 		switch {
 		case c == nil:
 		case c.Value == nil:
-			list = append(list, bar{rows[i].Strategy, "not known", 0})
+			list = append(list, bar{rows[i].Strategy, "no limit found", 100})
 		default:
 			text := number(c.Value, "×")
 			if c.Ratio != nil {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"io"
+	"math"
 	"slices"
 )
 
@@ -53,10 +54,12 @@ func Bound(rows []Row, b Bounds) {
 	}
 }
 
-// Capacity is how much load a strategy carries. What is not known is nil.
+// Capacity is how much load a strategy carries. What is not known is nil, and
+// Reason says why.
 type Capacity struct {
 	// Value is the highest multiple of the trace's own rate at which 95 % of the
-	// offered requests meet the SLO.
+	// offered requests meet the SLO: 0 if there is none, and nil if they do at any
+	// that was tried.
 	Value *float64 `json:"capacity"`
 
 	// Ratio and RatioInfinite divide it by that of the ideal pool, whose servers
@@ -67,6 +70,9 @@ type Capacity struct {
 
 	// Seeds are the capacities of each seed, in the seeds' order.
 	Seeds []*float64 `json:"capacity_by_seed"`
+
+	// Reason says why something of the above is not known or is 0; else it is "".
+	Reason string `json:"capacity_reason,omitempty"`
 }
 
 // Median is what of several runs' numbers is in the middle, each number by itself;
@@ -122,13 +128,16 @@ func WriteJSON(w io.Writer, rows []Row) error {
 	return e.Encode(rows)
 }
 
-// Best is the rows with the best first: by capacity where it is known, and by mean
-// time to first token. Rows alike stay in their order.
+// Best is the rows with the best first: by capacity where it was asked for, and by
+// mean time to first token. Rows alike stay in their order.
 func Best(rows []Row) []Row {
 	sorted := slices.Clone(rows)
 	capacity := func(r *Row) float64 {
-		if r.Capacity == nil || r.Value == nil {
+		switch {
+		case r.Capacity == nil:
 			return -1
+		case r.Value == nil:
+			return math.Inf(1) // no load that was tried was too much
 		}
 		return *r.Value
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"flag"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -42,7 +43,7 @@ func example() []Row {
 		}
 	}
 	return []Row{
-		row("none", false, two, &Capacity{Seeds: []*float64{nil, nil}}),
+		row("none", false, two, &Capacity{Seeds: []*float64{nil, nil}, Reason: "all is good enough, whatever comes"}),
 		row("slow", false, two, &Capacity{Value: new(0.5), Ratio: new(0.2), Seeds: []*float64{new(0.5), new(0.6)}}),
 		row("ideal", true, one, &Capacity{Value: new(2.5), Ratio: new(float64(1)), RatioInfinite: new(0.9), Seeds: []*float64{new(2.5), new(2.5)}}),
 	}
@@ -92,6 +93,14 @@ func TestTableIsForPeople(t *testing.T) {
 	}
 }
 
+func TestACapacityThatIsNotKnownHasAReason(t *testing.T) {
+	row := func(name, reason string) Row { return Row{Strategy: name, Capacity: &Capacity{Reason: reason}} }
+	got := reasons([]Row{row("a", "too light"), row("b", ""), {Strategy: "c"}, row("d", "too heavy"), row("e", "too light")})
+	if want := []string{"capacity of a, e: too light", "capacity of d: too heavy"}; !slices.Equal(got, want) {
+		t.Errorf("the reasons are %q, want %q", got, want)
+	}
+}
+
 func TestTimesAreWrittenShort(t *testing.T) {
 	for ms, want := range map[float64]string{
 		0: "0.0ms", 1.26: "1.3ms", 99.94: "99.9ms", 99.96: "100ms", 999.4: "999ms",
@@ -127,13 +136,15 @@ func TestTheBestIsFirst(t *testing.T) {
 		}
 		return r
 	}
-	rows := Best([]Row{row("a", 3, new(float64(1))), row("b", 2, new(float64(2))), row("c", 1, nil), row("d", 1, new(float64(2))), row("e", 1, new(float64(2)))})
+	unlimited := row("f", 9, nil)
+	unlimited.Capacity = new(Capacity)
+	rows := Best([]Row{row("a", 3, new(float64(1))), row("b", 2, new(float64(2))), row("c", 1, nil), row("d", 1, new(float64(2))), row("e", 1, new(float64(2))), unlimited})
 	var got []string
 	for _, r := range rows {
 		got = append(got, r.Strategy)
 	}
-	if s := strings.Join(got, " "); s != "d e b a c" {
-		t.Errorf("the order is %s, want d e b a c", s)
+	if s := strings.Join(got, " "); s != "f d e b a c" {
+		t.Errorf("the order is %s, want f d e b a c", s)
 	}
 }
 

@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -31,11 +32,12 @@ type Bounds struct {
 
 // WriteTable writes the rows for people, the best first, and the bounds below.
 func WriteTable(w io.Writer, rows []Row, bounds Bounds) error {
-	heads, cells := table(Best(rows))
+	rows = Best(rows)
+	heads, cells := table(rows)
 	var b strings.Builder
 	align(&b, append([][]string{heads}, cells...))
 	b.WriteByte('\n')
-	for _, line := range bounds.lines() {
+	for _, line := range append(reasons(rows), bounds.lines()...) {
 		fmt.Fprintf(&b, "%s\n", line)
 	}
 	_, err := io.WriteString(w, b.String())
@@ -75,6 +77,27 @@ func table(rows []Row) (heads []string, cells [][]string) {
 		cells = append(cells, line)
 	}
 	return heads, cells
+}
+
+// reasons say why capacities are not known or 0: a line for all that have the same
+// one.
+func reasons(rows []Row) []string {
+	var names, told []string
+	for i := range rows {
+		c := rows[i].Capacity
+		if c == nil || c.Reason == "" {
+			continue
+		}
+		if k := slices.Index(told, c.Reason); k >= 0 {
+			names[k] += ", " + rows[i].Strategy
+			continue
+		}
+		names, told = append(names, rows[i].Strategy), append(told, c.Reason)
+	}
+	for i := range told {
+		told[i] = "capacity of " + names[i] + ": " + told[i]
+	}
+	return told
 }
 
 func (b Bounds) lines() []string {

@@ -19,20 +19,19 @@ func (t *Trace) chain() {
 
 // chained is whether each id has the same id before it wherever it comes.
 func (t *Trace) chained() bool {
-	type place struct {
-		before uint64
-		depth  int // else a first piece would look like one that comes after id 0
-	}
-	places := make(map[uint64]place)
+	// A place is a hash of the id before and of the depth, without which a first
+	// piece would look like one that comes after id 0. Of 30 million ids this is the
+	// largest thing in memory.
+	places := make(map[uint64]uint64)
 	for i := range t.Requests {
-		var here place
-		for _, id := range t.Requests[i].Blocks {
+		here := mix(0, 0)
+		for k, id := range t.Requests[i].Blocks {
 			if known, ok := places[id]; !ok {
 				places[id] = here
 			} else if known != here {
 				return false
 			}
-			here = place{id, here.depth + 1}
+			here = mix(id, uint64(k)+1)
 		}
 	}
 	return true

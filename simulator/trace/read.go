@@ -100,7 +100,8 @@ func Open(path string, o Options) (*Trace, error) {
 // are replaced by such that stand for all before it too.
 //
 // At most 2 GiB are unpacked, 16 MiB are a line, 4,000,000 requests and 30,000,000
-// ids a trace.
+// ids a trace. A file that is not of the format that was asked for is a
+// FormatError.
 //
 // Everything else that is not as the format says is an error that names the
 // line: one row in the wrong unit would spoil whatever is measured.
@@ -139,6 +140,9 @@ func read(r io.Reader, o Options, lim limits) (*Trace, error) {
 		line, err := l.next()
 		if errors.Is(err, io.EOF) {
 			break
+		}
+		if errors.Is(err, io.ErrUnexpectedEOF) {
+			return nil, fmt.Errorf("line %d: the gzip data breaks off, so that the file is not whole: %w", l.number, err)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("line %d: %w", l.number, err)
@@ -190,6 +194,9 @@ func unpack(r io.Reader) (io.Reader, error) {
 // sniff tells a format by its first line and whether that is a header. Only JSON
 // begins with a brace.
 func sniff(line []byte, format string) (r rowReader, headed bool, err error) {
+	if err := looksWrong(line, format); err != nil {
+		return nil, false, err
+	}
 	if format == Mooncake || format == "" && line[0] == '{' {
 		return newMooncake(), false, nil
 	}

@@ -45,12 +45,30 @@ func newTable(line []byte, format string) (*table, error) {
 	for i, cell := range t.cells {
 		heads[i] = strings.ToLower(cell)
 	}
+	var twice error
 	place := func(names []string) int {
-		return slices.IndexFunc(heads, func(h string) bool { return slices.Contains(names, h) })
+		at := absent
+		for i, h := range heads {
+			switch {
+			case !slices.Contains(names, h):
+			case at == absent:
+				at = i
+			default:
+				// Either might be the right one, and the other would spoil what is measured.
+				twice = fmt.Errorf("reading a header: the columns %d and %d, %q and %q, say the same: keep one", at+1, i+1, t.cells[at], t.cells[i])
+			}
+		}
+		return at
 	}
 	t.at, t.input, t.output, t.client = place(columns.at), place(columns.input), place(columns.output), absent
 	if t.at == absent {
 		t.at, t.dated = place(columns.dated), true
+	}
+	if format != Azure {
+		t.client = place(columns.client)
+	}
+	if twice != nil {
+		return nil, twice
 	}
 	for _, need := range []struct {
 		at    int
@@ -61,14 +79,15 @@ func newTable(line []byte, format string) (*table, error) {
 		{t.output, "output_length or GeneratedTokens"},
 	} {
 		if need.at == absent {
-			return nil, fmt.Errorf("reading a header: no column %s in it, and a line of JSON it is not either", need.names)
+			text := fmt.Sprintf("reading a header: no column %s in it, and a line of JSON it is not either", need.names)
+			if bytes.IndexByte(line, ',') < 0 && bytes.ContainsAny(line, ";\t") {
+				text += ": columns are separated by commas"
+			}
+			return nil, errors.New(text)
 		}
 	}
-	if format != Azure {
-		t.client = place(columns.client)
-	}
 	if format == ServeGen && t.client == absent {
-		return nil, errors.New("reading a header: no column client_id in it")
+		return nil, &FormatError{Asked: ServeGen, Looks: Azure, Found: "a header without a column client_id"}
 	}
 	return t, nil
 }
