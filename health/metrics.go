@@ -197,7 +197,7 @@ func collectGauges(ch chan<- prometheus.Metric, e *llmlb.Endpoint, now time.Time
 	if !scraped {
 		return
 	}
-	age := now.Sub(signals.At)
+	age := max(0, now.Sub(signals.At)) // they may have come since now was looked at
 	gauge(descScrapeAge, age.Seconds())
 	// A server that died idle must not go on looking idle on a dashboard.
 	if age < staleAfter {

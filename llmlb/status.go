@@ -184,7 +184,8 @@ func (e *Endpoint) status(now time.Time, s *Settings) EndpointStatus {
 				row.TokensPerSecond = known(e.ledger.tokensPerSecond)
 			}
 		}
-		row.ScrapeAgeMillis = known(float64(now.Sub(sig.At)) / float64(time.Millisecond))
+		// They may have come since now was looked at.
+		row.ScrapeAgeMillis = known(float64(max(0, now.Sub(sig.At))) / float64(time.Millisecond))
 		row.Loadless = !sig.HasLoad() && now.Sub(sig.At) < s.Scrape.StaleAfter
 		if row.Reason == "" && e.ledger.denial.proved(now, s.Scrape.Interval) {
 			row.Reason = "its numbers deny our own requests"

@@ -10,12 +10,10 @@ import (
 // ErrTooLong says that there is more of a body than may be read.
 var ErrTooLong = errors.New("body is longer than max_body")
 
-// How much memory a body gets before any of it came, at least and at most. Where that
-// is not enough it grows fourfold, and twofold once it is much.
+// How much memory a body gets before any of it came, at least and at most.
 const (
 	bodyLeast = 512
 	bodyFirst = 64 << 10
-	bodyMuch  = 256 << 10
 )
 
 // ReadBody reads a body to its end. length is what the client says it has, -1
@@ -26,7 +24,8 @@ const (
 func ReadBody(r io.Reader, length, limit int64) ([]byte, error) {
 	// One byte more than announced, so that the end is seen without growing,
 	// and never more than one over the limit.
-	body := bodyOf(min(max(length+1, bodyLeast), bodyFirst), limit)
+	lent := length < 1<<kindMost // what grows beyond leaves nothing behind that others need
+	body := bodyOf(min(max(length+1, bodyLeast), bodyFirst), limit, lent)
 	for {
 		n, err := r.Read(body[len(body):cap(body)])
 		body = body[:len(body)+n]
@@ -39,15 +38,18 @@ func ReadBody(r io.Reader, length, limit int64) ([]byte, error) {
 			return body, err
 		}
 		if len(body) == cap(body) {
-			size := 4 * int64(cap(body))
-			if cap(body) >= bodyMuch {
-				size = 2 * int64(cap(body))
-			}
-			if length >= int64(len(body)) {
+			size := 2 * int64(cap(body))
+			switch {
+			case length < int64(len(body)):
+			case lent: // it has sent enough to be believed
+				size = length + 1
+			default:
 				size = min(size, length+1)
 			}
-			grown := append(bodyOf(size, limit), body...)
-			FreeBody(body)
+			grown := append(bodyOf(size, limit, lent), body...)
+			if lent {
+				FreeBody(body)
+			}
 			body = grown
 		}
 	}
@@ -64,11 +66,11 @@ const (
 var kept [kindMost + 1]sync.Pool // of *[]byte, by the logarithm of their size
 
 // bodyOf returns an empty body with room for that many bytes, or for limit and one if
-// that is less.
-func bodyOf(size, limit int64) []byte {
+// that is less. It may be of those that were lent before.
+func bodyOf(size, limit int64, lent bool) []byte {
 	size = min(size, limit+1)
 	kind := max(kindLeast, bits.Len64(uint64(size-1)))
-	if kind > kindMost {
+	if kind > kindMost || !lent {
 		return make([]byte, 0, size)
 	}
 	if b, ok := kept[kind].Get().(*[]byte); ok {
