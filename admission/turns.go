@@ -115,10 +115,14 @@ func (t *turns) arm(again bool) {
 }
 
 func (t *turns) tick() {
+	again := false
 	for _, e := range t.pool.Endpoints() {
-		t.room(e)
+		if t.queue.Len() == 0 {
+			return
+		}
+		again = t.queue.Freed(e, time.Now()) || again
 	}
-	t.arm(false)
+	t.arm(again) // once: it looks at every endpoint
 }
 
 // status tells what waits.

@@ -13,8 +13,14 @@ import (
 type Endpoint struct {
 	pool    *Pool
 	address string
-	hash    uint64
 	name    atomic.Pointer[string]
+
+	// What every choice reads of every endpoint stands together. All but the hash is
+	// under the pool's lock.
+	hash  uint64
+	cold  uint64 // when it last took a cold prefix, in the pool's own count
+	brief Brief
+	gone  bool // the pool has forgotten it
 
 	// Counters, read by metrics; they never go back while the endpoint lives.
 	TTFT         *Histogram // time from reservation to first token
@@ -63,9 +69,7 @@ type Endpoint struct {
 	configs int       // live configurations that name it
 	leases  int       // open Leases
 	lastUse time.Time // last Lease ended, or last seen among dynamic upstreams
-	gone    bool      // the pool has forgotten it
 	dynamic bool      // came from dynamic upstreams; forgotten by Sweep
-	cold    uint64    // when it last took a cold prefix, in the pool's own count
 
 	coldCalls int // open Leases that took one
 
@@ -104,31 +108,8 @@ func (e *Endpoint) Ledger() *Ledger { return &e.ledger }
 
 // Load is Ledger.Load under the scrape settings given. Under the pool's lock.
 func (e *Endpoint) Load(now time.Time, s *Settings) Load {
-	ld, rate := e.booked(now, s)
-	if rate.Samples >= enoughSamples {
-		ld.PrefillTokens -= e.prefills.done(now, rate.Speed)
-	}
-	return ld
-}
-
-// booked is the account before what must have been computed is taken off.
-func (e *Endpoint) booked(now time.Time, s *Settings) (Load, Rate) {
-	e.decodeQuietly(now)
-	rate := e.rates.rate()
-	return e.ledger.Load(now, s.Scrape.Interval, s.Scrape.StaleAfter, rate.Speed), rate
-}
-
-// busyUntil is when the endpoint will have room by nothing but computing: zero where
-// that is not known, or it has some.
-func (e *Endpoint) busyUntil(now time.Time, s *Settings) time.Time {
-	if s == nil || len(e.prefills.leases) == 0 {
-		return time.Time{}
-	}
-	ld, rate := e.booked(now, s)
-	if rate.Samples < enoughSamples {
-		return time.Time{}
-	}
-	return e.prefills.fallsTo(ld.PrefillTokens-ld.Phantom, rate.Speed)
+	a := e.pool.Asking(now, s)
+	return e.Brief(&a).Load(&a)
 }
 
 // Speed is how fast the endpoint has shown itself, or is assumed to be. Under the
@@ -168,6 +149,7 @@ func (e *Endpoint) ObserveTTFT(now time.Time, d time.Duration) {
 	e.TTFT.Observe(d)
 	e.pool.mu.Lock()
 	e.ttft, e.ttftAt = d, now
+	e.touch()
 	e.pool.mu.Unlock()
 }
 
@@ -217,6 +199,7 @@ func (e *Endpoint) ErrorRate(now time.Time) float64 { return e.errors.rate(now) 
 func (e *Endpoint) observeStream(itl time.Duration) {
 	e.pool.mu.Lock()
 	e.rates.stream(itl.Seconds())
+	e.touch()
 	e.pool.mu.Unlock()
 }
 

@@ -40,6 +40,9 @@ func (c *Call) Excluded(e *Endpoint) bool {
 	return slices.ContainsFunc(c.excluded, func(x exclusion) bool { return x.endpoint == e })
 }
 
+// Excludes reports whether any endpoint is kept from the Call.
+func (c *Call) Excludes() bool { return len(c.excluded) > 0 }
+
 // Spent reports whether the endpoint had too much to do for this Call, which has
 // not been readmitted since.
 func (c *Call) Spent(e *Endpoint) bool {

@@ -65,6 +65,7 @@ func (l *Lease) firstToken(now time.Time) {
 		l.endpoint.prefills.remove(l, now)
 		l.unsilence()
 		l.phase = Decode
+		l.endpoint.touch()
 	}
 }
 
@@ -80,6 +81,7 @@ func (l *Lease) sawFirstToken(now time.Time) {
 		l.first = l.endpoint.rates.measure(l.start, now, l.ahead, l.others, behind)
 		l.measured = clean && !l.loading
 		l.endpoint.circuit.showed(l.trial, now)
+		l.endpoint.touch()
 	}
 	l.firstToken(now)
 }
@@ -91,6 +93,7 @@ func (l *Lease) learnSpeed(effort int) {
 	learns := l.measured
 	if learns {
 		l.endpoint.rates.learn(l.first, effort)
+		l.endpoint.touch()
 		l.measured = false
 	}
 	l.pool.mu.Unlock()
@@ -105,6 +108,7 @@ func (l *Lease) learnSpeed(effort int) {
 func (l *Lease) Loading(model uint64) {
 	l.loading = true
 	l.endpoint.served.resident.expect(model, l.start)
+	l.endpoint.touch()
 }
 
 // TakeCold notes that the endpoint takes a cold prefix with this Lease. Under the
@@ -113,6 +117,7 @@ func (l *Lease) TakeCold() {
 	l.pool.coldTurns++
 	l.endpoint.cold = l.pool.coldTurns
 	l.endpoint.coldCalls++
+	l.endpoint.touch()
 	l.cold = true
 }
 
@@ -139,6 +144,7 @@ func (l *Lease) End(now time.Time) {
 		l.endpoint.served.resident.giveUp(l.start) // perhaps nothing is loaded after all
 	}
 	l.phase = Done
+	l.endpoint.touch()
 	l.endpoint.leases--
 	l.endpoint.lastUse = now
 	from := l.endpoint.told

@@ -1,8 +1,10 @@
 package llmlb
 
 import (
+	"encoding/binary"
 	"slices"
 	"time"
+	"unique"
 
 	"github.com/cespare/xxhash/v2"
 )
@@ -33,8 +35,9 @@ const modelsKeep = 5 * time.Minute
 // that a choice over a thousand endpoints hashes the request's model once.
 type served struct {
 	names    []uint64
-	adapters []uint64 // those of names that are adapters
-	list     []string // the names themselves, for people
+	adapters []uint64              // those of names that are adapters
+	list     []string              // the names themselves, for people
+	id       unique.Handle[string] // equal for equal names and adapters
 	entries  *modelList
 	at       time.Time
 
@@ -80,9 +83,11 @@ func (e *Endpoint) ObserveModels(now time.Time, list []Model) {
 	slices.Sort(s.adapters)
 	slices.Sort(s.list)
 	s.entries = newModelList(list)
+	s.id = unique.Make(hashesOf(s.names) + hashesOf(s.adapters))
 	e.pool.mu.Lock()
 	s.resident = e.served.resident
 	e.served = s
+	e.touch()
 	e.pool.mu.Unlock()
 }
 
@@ -90,11 +95,16 @@ func (e *Endpoint) ObserveModels(now time.Time, list []Model) {
 // a list of late nothing is known. Under the pool's lock.
 func (e *Endpoint) Serves(model uint64, now time.Time) (yes, known bool) {
 	s := &e.served
-	if len(s.names) == 0 || now.Sub(s.at) > modelsKeep {
+	if !s.believed(now) {
 		return false, false
 	}
 	_, yes = slices.BinarySearch(s.names, model)
 	return yes, true
+}
+
+// believed reports whether there is a list, of late.
+func (s *served) believed(now time.Time) bool {
+	return len(s.names) > 0 && now.Sub(s.at) <= modelsKeep
 }
 
 // LoadDelay returns the seconds that the endpoint would need to make the model
@@ -173,4 +183,13 @@ func (r *resident) observe(s *Signals) {
 	}
 	r.names = names
 	r.expected = slices.DeleteFunc(r.expected, func(x expectation) bool { return slices.Contains(names, x.name) })
+}
+
+// hashesOf writes hashes down, and how many they are.
+func hashesOf(list []uint64) string {
+	b := binary.LittleEndian.AppendUint64(make([]byte, 0, 8*(len(list)+1)), uint64(len(list)))
+	for _, h := range list {
+		b = binary.LittleEndian.AppendUint64(b, h)
+	}
+	return string(b)
 }

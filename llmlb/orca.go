@@ -12,6 +12,7 @@ func (e *Endpoint) ObserveHeader(s Signals) {
 	}
 	e.pool.mu.Lock()
 	e.ledger.observeHeader(&s, e.pool.staleAfter())
+	e.touch()
 	e.pool.mu.Unlock()
 }
 

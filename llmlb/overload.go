@@ -93,6 +93,7 @@ func (e *Endpoint) Overloaded(now time.Time) (until time.Time, _ bool) {
 func (e *Endpoint) NoteOverload(now time.Time, retryAfter time.Duration) {
 	e.pool.mu.Lock()
 	e.overload.said(now, retryAfter, max(0, e.ledger.own.calls()-1))
+	e.touch()
 	e.pool.mu.Unlock()
 }
 

@@ -84,6 +84,7 @@ func (l *Lease) quietly(due time.Time) {
 		l.endpoint.quiet = make(map[*Lease]struct{})
 	}
 	l.endpoint.quiet[l] = struct{}{}
+	l.endpoint.touch()
 }
 
 // busySilently reports whether a call of ours that shows no tokens was there

@@ -36,6 +36,10 @@ type Pool struct {
 	budget    budget
 	begun     time.Time // when the first endpoint was put to use
 
+	clock       time.Time // the zero of Briefs: when they were first asked for
+	terms       terms     // under which they were asked for last
+	termsNumber uint64
+
 	readiness, canary question // that checks ask under the current settings
 
 	tally tally
@@ -227,6 +231,7 @@ func (p *Pool) forgive(s *Settings, now time.Time) {
 		if canary != p.canary {
 			e.generating.forgive(now)
 		}
+		e.touch() // for this, and for what apply has changed
 	}
 	p.readiness, p.canary = readiness, canary
 }
@@ -352,6 +357,7 @@ func (p *Pool) Reserve(e *Endpoint, now time.Time, w Work) *Lease {
 	}
 	e.leases++
 	e.reach.tried(now)
+	e.touch()
 	p.leases++
 	if p.leases == 1 && p.shared {
 		// The pool must outlive its last stream, so that a configuration which

@@ -61,12 +61,23 @@ func (p *prefills) fallsTo(work, speed float64) time.Time {
 	return p.since.Add(time.Duration(over/speed*float64(time.Second)) + time.Microsecond)
 }
 
-// done is how much of the first one's work must have been computed by now, at
-// that many tokens a second: without it an endpoint that has nearly finished a
-// prompt of ten seconds looks like one that has just begun.
-func (p *prefills) done(now time.Time, speed float64) float64 {
+// begun is how far the first one is at a moment. The zero value is that there is
+// none.
+type begun struct {
+	most float64       // of its work, in tokens, that may count as computed
+	age  time.Duration // how long it has been the first
+}
+
+func (p *prefills) first(now time.Time) begun {
 	if len(p.leases) == 0 {
-		return 0
+		return begun{}
 	}
-	return min(progressMost*float64(p.leases[0].effort), max(0, now.Sub(p.since).Seconds())*speed)
+	return begun{progressMost * float64(p.leases[0].effort), now.Sub(p.since)}
+}
+
+// done is how much of its work must have been computed so much later, at that many
+// tokens a second: without it an endpoint that has nearly finished a prompt of ten
+// seconds looks like one that has just begun.
+func (b begun) done(later time.Duration, speed float64) float64 {
+	return min(b.most, max(0, (b.age+later).Seconds())*speed)
 }

@@ -46,16 +46,16 @@ func TestProgressIsThatOfWhoeverIsFirst(t *testing.T) {
 		q.add(l, t0)
 	}
 	q.remove(b, at(1)) // behind the first: changes nothing for it
-	if got := q.done(at(1), 50); got != 50 {
+	if got := q.first(at(1)).done(0, 50); got != 50 {
 		t.Errorf("%v done, want 50", got)
 	}
 	q.remove(a, at(2))
-	if got := q.done(at(3), 50); got != 50 {
+	if got := q.first(at(2)).done(time.Second, 50); got != 50 {
 		t.Errorf("%v done of the last, want what one second does", got)
 	}
 	q.remove(c, at(4))
 	q.remove(c, at(4))
-	if got := q.done(at(5), 50); got != 0 || len(q.leases) != 0 {
+	if got := q.first(at(5)).done(0, 50); got != 0 || len(q.leases) != 0 {
 		t.Errorf("%v done of nothing", got)
 	}
 }

@@ -233,7 +233,11 @@ func (r *rates) fresh(now time.Time) float64 {
 	if r.samples < enoughSamples {
 		return 0
 	}
-	return float64(rateHalf) / float64(rateHalf+max(0, now.Sub(r.at)))
+	return freshAfter(now.Sub(r.at))
+}
+
+func freshAfter(age time.Duration) float64 {
+	return float64(rateHalf) / float64(rateHalf+max(0, age))
 }
 
 // Rate returns how fast the endpoint works, and how much of Speed still counts,

@@ -48,8 +48,10 @@ func (p *Pool) Reachable(s *Settings, f func(*Member)) {
 	}
 	for i := range s.Members {
 		m := &s.Members[i]
-		if newer := current.byAddress[m.Address]; newer != nil {
-			m = newer
+		if current != s { // which would say the same
+			if newer := current.byAddress[m.Address]; newer != nil {
+				m = newer
+			}
 		}
 		f(m)
 	}
@@ -89,23 +91,18 @@ func (p *Pool) NextRoom(now time.Time) (at time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := p.current()
-	sooner := func(t time.Time) {
-		if t.After(now) && (at.IsZero() || t.Before(at)) {
-			at = t
-		}
+	if s == nil {
+		return time.Time{} // between two configurations
 	}
+	a := p.Asking(now, s)
+	first := never
 	for _, e := range p.order {
-		sooner(e.overload.until)
-		if e.reach.down {
-			sooner(e.reach.trialAt)
-		}
-		if e.circuit.open {
-			sooner(e.circuit.trialAt)
-		}
-		sooner(e.quietDue)
-		sooner(e.busyUntil(now, s))
+		first = min(first, e.Brief(&a).room)
 	}
-	return at
+	if first == never {
+		return time.Time{}
+	}
+	return now.Add(first - a.at)
 }
 
 // decodeQuietly has those calls count as decoding that show no tokens and whose

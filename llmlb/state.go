@@ -114,6 +114,7 @@ func (e *Endpoint) change(now time.Time, f func()) {
 	e.pool.mu.Lock()
 	from, _, _ := e.State(now)
 	f()
+	e.touch()
 	to, reason, _ := e.State(now)
 	e.enter(from, to, now)
 	told := e.told
@@ -136,6 +137,7 @@ func (e *Endpoint) enter(from, to State, now time.Time) {
 	back := from == Down || from == Starting || from == Drained
 	if back && to.usable() && now.Sub(e.pool.begun) > together { // else the pool begins
 		e.warmFrom = now
+		e.touch()
 	}
 }
 

@@ -44,6 +44,7 @@ func (e *Endpoint) joins(now time.Time) {
 		p.begun = now
 	} else if now.Sub(p.begun) > together {
 		e.warmFrom = now
+		e.touch()
 	}
 	e.told, _, _ = e.State(now)
 }

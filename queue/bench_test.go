@@ -34,7 +34,7 @@ type lobby struct {
 }
 
 // newLobby has so many wait, the first of them each for an endpoint.
-func newLobby(b *testing.B, waiting, warm, tenants, endpoints int) *lobby {
+func newLobby(b testing.TB, waiting, warm, tenants, endpoints int) *lobby {
 	l := &lobby{site: newSite(b, make([]int, endpoints)...)}
 	l.queue.world.Place = l.choose
 	for i := range waiting + 1 {
@@ -64,7 +64,7 @@ func (l *lobby) choose(c *llmlb.Call, _ time.Time) Placement {
 }
 
 // push has the one come that does not wait.
-func (l *lobby) push(b *testing.B) {
+func (l *lobby) push(b testing.TB) {
 	g := l.out
 	g.Waiter = Waiter{Call: g.Call, Class: g.Class, Tenant: g.Tenant, Ready: g.Ready}
 	if l.site.push(g) != Waiting {
@@ -73,7 +73,7 @@ func (l *lobby) push(b *testing.B) {
 }
 
 // turn has an endpoint take one of those who wait, and another come in its place.
-func (l *lobby) turn(b *testing.B, e *end) {
+func (l *lobby) turn(b testing.TB, e *end) {
 	l.push(b)
 	l.free, e.slots = e, 1
 	for l.queue.Freed(e.Endpoint, l.now) {
@@ -90,7 +90,7 @@ var lengths = []int{10, 100, 1000, 10_000}
 // One comes and waits, and an endpoint takes one of those that wait: all that the
 // queue does for a Call that has to wait.
 func BenchmarkTurn(b *testing.B) {
-	for _, endpoints := range []int{4, 256} {
+	for _, endpoints := range []int{4, 256, 1000} {
 		for _, tenants := range []int{1, 1000} {
 			for _, n := range lengths {
 				b.Run(fmt.Sprintf("endpoints=%d/tenants=%d/waiting=%d", endpoints, tenants, n), func(b *testing.B) {
@@ -129,7 +129,7 @@ func BenchmarkLeave(b *testing.B) {
 // All wait for other endpoints, and one that is idle takes the last of the longest
 // line.
 func BenchmarkSteal(b *testing.B) {
-	for _, endpoints := range []int{4, 256} {
+	for _, endpoints := range []int{4, 256, 1000} {
 		for _, tenants := range []int{1, 1000} {
 			for _, n := range lengths {
 				b.Run(fmt.Sprintf("endpoints=%d/tenants=%d/waiting=%d", endpoints, tenants, n), func(b *testing.B) {

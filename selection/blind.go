@@ -4,25 +4,30 @@ import "github.com/caddy-llmlb/caddy-llmlb/llmlb"
 
 // foreign splits what others do at the endpoint from what we do. The ledger
 // tells the sum; the calls of ours that wait are all in prefill but the first.
-func (s *seat) foreign(load *llmlb.Load) {
+func (s *seat) foreign(load *llmlb.Load) (waiting, running, prefill float64) {
 	prefillCalls, _ := s.endpoint.Ledger().OwnCalls()
-	prefillTokens, _ := s.endpoint.Ledger().TokensInFlight()
-	s.foreignWaiting = min(load.Foreign, max(0, load.Waiting-float64(max(0, prefillCalls-1))))
-	s.foreignRunning = load.Foreign - s.foreignWaiting
-	s.foreignPrefill = max(0, load.PrefillTokens-load.Phantom-float64(prefillTokens))
+	waiting = min(load.Foreign, max(0, load.Waiting-float64(max(0, prefillCalls-1))))
+	running = load.Foreign - waiting
+	prefill = max(0, load.PrefillTokens-load.Phantom-float64(s.brief().PrefillTokens))
+	return waiting, running, prefill
 }
 
 // impute gives blind endpoints the load of others that the sighted ones have on
 // average. Without numbers an endpoint shows our own work only, and would look
 // better than its neighbours for no other reason than our not knowing.
 func (ch *choice) impute() {
+	if !ch.blinds {
+		return
+	}
 	var n, waiting, running, prefill float64
 	for _, s := range ch.left {
 		if !s.blind {
+			load := s.brief().Load(&ch.asking)
+			w, r, p := s.foreign(&load)
 			n++
-			waiting += s.foreignWaiting
-			running += s.foreignRunning
-			prefill += s.foreignPrefill
+			waiting += w
+			running += r
+			prefill += p
 		}
 	}
 	if n == 0 {
@@ -31,7 +36,6 @@ func (ch *choice) impute() {
 	for _, s := range ch.left {
 		if s.blind {
 			s.waiting += waiting / n
-			s.foreignWaiting += waiting / n
 			s.running += running / n
 			s.prefill += prefill / n
 		}
@@ -44,6 +48,9 @@ func (ch *choice) impute() {
 // full pool. Sighted endpoints that are failing do not count either: what the
 // blind ones must not have would all go to them, and fail.
 func (ch *choice) capBlind() {
+	if !ch.blinds {
+		return
+	}
 	sighted, total, n := 0, 0, 0
 	for _, s := range ch.left {
 		if s.failing && !s.blind {

@@ -36,54 +36,48 @@ const (
 	Later
 )
 
-// seat is one endpoint as a choice sees it.
+// seat is one endpoint as a choice sees it. All seats are looked at many times, so
+// that a seat has what is compared; the rest is in the endpoint's Brief.
 type seat struct {
-	endpoint  *llmlb.Endpoint
-	member    *llmlb.Member // what the configuration says of it; nil when dynamic
-	upstream  int           // index in the slice that Select was given, or outside
-	available bool          // by Caddy's own checks
+	endpoint *llmlb.Endpoint
+	member   *llmlb.Member // what the configuration says of it; nil when dynamic
+	upstream int           // index in the slice that Select was given, or outside
 
-	barred  barred
+	available bool // by Caddy's own checks
+	blind     bool
+	failing   bool // attempts failed there a moment ago
+	lacks     bool // it is known which models it serves, and the Call's is none of them
+	onTrial   bool // down, and due for a trial
+	over      bool // it has as much as its share allows; see ration
+	warm      bool
+	home      bool // the Call's key falls on it
+	scored    bool // the scorers were asked about it
+	barred    barred
+	parts     int32 // where in choice.said it begins what they said
+
 	share   float64 // of its usual share of work: 1, less while it warms up or is degraded
-	over    bool    // it has as much as that share allows; see ration
-	room    bool    // it could use more work
 	ahead   float64 // prompt tokens of those who wait for it and will be served before this Call
-	blind   bool
-	failing bool // attempts failed there a moment ago
-	lists   bool // it is known which models it serves
-	serves  bool // and the Call's is one of them
-	onTrial bool // down, and due for a trial since due
-	due     time.Time
-	own     int // our own open calls
-	cold    int // those of them that were cold
-	flight  int // our own tokens in flight: uncached prompts and expected output
-	output  int // the expected output of those
-	matched int // prompt tokens believed to be in its KV cache
-	proved  int // those of them that a first token has proved
-	warm    bool
-	home    bool // the Call's key falls on it
+	own     int     // our own open calls
+	cold    int     // those of them that were cold
+	matched int     // prompt tokens believed to be in its KV cache
+	proved  int     // those of them that a first token has proved
 
 	waiting float64 // requests in its queue
 	running float64 // sequences in its batch
 	context float64 // prompt tokens of our own open calls
 	prefill float64 // prompt tokens that stand before this Call, as effort
-	phantom float64 // those of them that failed attempts have left
-	kv      float64 // share of KV memory in use, or Unknown
-	kvRoom  float64 // KV memory in tokens, or Unknown
-
-	foreignWaiting, foreignRunning, foreignPrefill float64
 
 	rate  llmlb.Rate // with the operator's weight, at its whole share
 	fresh float64    // how much of the learned speed counts
 	delay float64    // seconds until the adapter or model is ready
 
-	ttft   float64 // predicted time to first token, in seconds
-	recent float64 // last known time to first token in seconds, or Unknown
-	wait   float64 // what of the cost is others' doing, in seconds
-	cost   float64 // what the strategy minimises: seconds, or 1 − score
-
-	parts []float64 // what each scorer said; in choice.said
+	ttft float64 // predicted time to first token, in seconds
+	wait float64 // what of the cost is others' doing, in seconds
+	cost float64 // what the strategy minimises: seconds, or 1 − score
 }
+
+// brief is what the endpoint was when it was surveyed.
+func (s *seat) brief() *llmlb.Brief { return s.endpoint.LastBrief() }
 
 // choice is one choice being made: scratch space that is used again, so that
 // choosing allocates nothing that grows with the pool.
@@ -91,13 +85,17 @@ type choice struct {
 	call     *llmlb.Call
 	settings *llmlb.Settings
 	now      time.Time
+	asking   llmlb.Asking
 	random   uint64
 	model    uint64 // hash of the Call's model
 	alone    bool   // no admission handler waits in front
 	hold     bool   // a seat with enough to do is waited for
 	rationed bool   // some seat's share is not whole
+	blinds   bool   // some seat is blind
+	trials   bool   // some seat is due for a trial
 
 	seats   []seat
+	used    int        // how many of their memory point to something
 	kinds   []barred   // the different sets of bars among them
 	left    []*seat    // seats that passed the filter
 	usable  int        // how many those were
@@ -106,9 +104,13 @@ type choice struct {
 	aside   []*seat    // scratch of the strategies
 	scored  llmlb.View // the seat that the scorers are asked about
 	said    []float64  // what the scorers said of all seats
+	prices  []float64  // scratch of leastBy
 	holders []holder
-	best    int   // the longest match on any seat, in tokens
-	behind  *seat // the warm seat that a spill leaves
+	where   whereabouts // of the holders
+	best    int         // the longest match on any seat, in tokens
+	uncut   cut         // see effort
+	homes   homes       // see homesOf
+	behind  *seat       // the warm seat that a spill leaves
 }
 
 var choices = sync.Pool{New: func() any { return new(choice) }}
@@ -125,13 +127,20 @@ func newChoice(c *llmlb.Call, ix *index, now time.Time) *choice {
 	return ch
 }
 
-// free gives the scratch space back, without what it pointed to.
+// free gives the scratch space back. What the seats point to is let go when as many
+// are taken again, or when nobody has chosen for two rounds of the garbage
+// collector: to clear a thousand each time would cost more than to fill them in.
 func (ch *choice) free() {
-	clear(ch.seats)
+	if n := len(ch.seats); n < ch.used {
+		clear(ch.seats[n:ch.used])
+	}
 	clear(ch.left[:cap(ch.left)])
 	clear(ch.over[:cap(ch.over)])
 	clear(ch.aside[:cap(ch.aside)])
-	*ch = choice{seats: ch.seats[:0], kinds: ch.kinds[:0], left: ch.left[:0], over: ch.over[:0], aside: ch.aside[:0], said: ch.said[:0], holders: ch.holders[:0]}
+	*ch = choice{
+		seats: ch.seats[:0], used: len(ch.seats), kinds: ch.kinds[:0], left: ch.left[:0], over: ch.over[:0], aside: ch.aside[:0],
+		said: ch.said[:0], prices: ch.prices[:0], holders: ch.holders[:0],
+	}
 	choices.Put(ch)
 }
 
@@ -147,10 +156,15 @@ func (ch *choice) addMembers() {
 }
 
 func (ch *choice) addMember(m *llmlb.Member) {
-	ch.seats = append(ch.seats, seat{
-		endpoint: ch.call.Pool.Living(m.Endpoint), member: m, upstream: outside,
-		available: m.Available == nil || m.Available(),
-	})
+	s := ch.addSeat()
+	s.endpoint, s.member, s.upstream = ch.call.Pool.Living(m.Endpoint), m, outside
+	s.available = available(m)
+}
+
+// addSeat returns one more.
+func (ch *choice) addSeat() *seat {
+	ch.seats = append(ch.seats, seat{})
+	return &ch.seats[len(ch.seats)-1]
 }
 
 // outside is the place of an upstream that the proxy was not given.
@@ -173,7 +187,7 @@ func (ch *choice) reserve() (*seat, Verdict) {
 	ch.score()
 	ch.findHome()
 	picked, d := ch.pick()
-	if ch.hold && !picked.room {
+	if ch.hold && !ch.hasRoom(picked) {
 		if ch.waitsFor(picked) {
 			return picked, Busy
 		}
@@ -248,7 +262,7 @@ func (ch *choice) decision(s *seat, reason llmlb.Reason, warm int) llmlb.Decisio
 	// been sent.
 	ttft := s.ttft
 	if s.rate.Speed > 0 {
-		ttft -= (s.phantom + s.ahead) / s.rate.Speed
+		ttft -= (s.brief().Booked.Phantom + s.ahead) / s.rate.Speed
 	}
 	d := llmlb.Decision{
 		Reason: reason, Matched: s.matched, Best: ch.best, Warm: warm,
@@ -265,6 +279,9 @@ func (ch *choice) decision(s *seat, reason llmlb.Reason, warm int) llmlb.Decisio
 // too short for that, the same share of the prompt itself is enough: next to
 // nothing of it is left to compute.
 func (ch *choice) markWarm() (n int) {
+	if ch.best == 0 {
+		return 0 // on any seat
+	}
 	best := 0
 	for _, s := range ch.left {
 		best = max(best, s.matched)
@@ -279,9 +296,19 @@ func (ch *choice) markWarm() (n int) {
 	return n
 }
 
-// effort is the work of computing them.
+// cut is what is left to compute of the prompt where so much of it matches.
+type cut struct {
+	known   bool
+	matched int
+	effort  float64
+}
+
+// effort is the work of computing them. Nearly all seats match alike.
 func (ch *choice) effort(s *seat) float64 {
-	return float64(llmlb.Work{Uncached: ch.uncached(s), Cached: s.matched}.Effort())
+	if c := &ch.uncut; !c.known || c.matched != s.matched {
+		*c = cut{true, s.matched, float64(llmlb.Work{Uncached: ch.uncached(s), Cached: s.matched}.Effort())}
+	}
+	return ch.uncut.effort
 }
 
 // uncached is how many prompt tokens the seat's endpoint would have to compute.

@@ -76,7 +76,7 @@ func (ch *choice) strictHome(cheapest *seat) *seat {
 	if worth == 0 {
 		return nil
 	}
-	first, second := ch.homes()
+	first, second := ch.homesOf()
 	worth *= ch.effort(first) / first.rate.Speed
 	switch {
 	case first.cost <= cheapest.cost+worth:
@@ -95,7 +95,7 @@ func (ch *choice) commonHome(s *seat) *seat {
 	if share == 0 {
 		return nil
 	}
-	home, _ := ch.homes()
+	home, _ := ch.homesOf()
 	if home == s || home.warm {
 		return nil
 	}
@@ -129,9 +129,8 @@ const othersLeast = 200
 func (ch *choice) othersShare() float64 {
 	seen, all := 0.0, 0.0
 	for _, s := range ch.left {
-		foreign, n := s.endpoint.Ledger().OthersShare()
-		seen += foreign
-		all += n
+		seen += s.brief().Others
+		all += s.brief().All
 	}
 	if all < othersLeast {
 		return 0 // too little has been seen to say
@@ -149,9 +148,8 @@ func (ch *choice) homeShare() float64 {
 	}
 	hits, prompt := 0.0, 0.0
 	for _, s := range ch.left {
-		h, n := s.endpoint.Ledger().CachedShare()
-		hits += h
-		prompt += n
+		hits += s.brief().Hits
+		prompt += s.brief().Prompts
 	}
 	if prompt == 0 {
 		return share / 2
@@ -175,8 +173,9 @@ func (ch *choice) home() *seat {
 	for _, s := range ch.left {
 		calls += float64(s.own)
 		cold += float64(s.cold)
-		weights += s.weight()
-		fewest, coldest = min(fewest, s.load()), min(coldest, s.coldLoad())
+		weight := s.weight()
+		weights += weight
+		fewest, coldest = min(fewest, float64(s.own)/weight), min(coldest, float64(s.cold)/weight)
 		shortest = min(shortest, s.wait)
 		if s.home {
 			home = s

@@ -50,7 +50,7 @@ const (
 func (ch *choice) learned() {
 	speed, floor, n := 0.0, 0.0, 0.0
 	for _, s := range ch.left {
-		s.rate, s.fresh = s.endpoint.Rate(ch.now)
+		s.rate, s.fresh = s.brief().Rate(&ch.asking)
 		speed += s.fresh * s.rate.Speed
 		floor += s.fresh * s.rate.Floor
 		n += s.fresh
@@ -70,7 +70,7 @@ func (ch *choice) learned() {
 func (ch *choice) score() {
 	for _, s := range ch.left {
 		effort := ch.effort(s)
-		s.delay = s.endpoint.LoadDelay(ch.model, ch.now)
+		s.delay = s.brief().LoadDelay(ch.model, ch.now)
 		s.ttft = s.rate.Predict(s.prefill, effort, s.waiting) + s.delay
 		ttft, pace := s.ttft, s.rate
 		if s.share < 1 { // compared as if it were slower; what is predicted is what it takes
@@ -99,13 +99,17 @@ func (ch *choice) least(seats []*seat, cold bool) *seat {
 }
 
 func (ch *choice) leastBy(seats []*seat, cold bool, price func(*seat) float64) *seat {
+	prices := ch.prices[:0]
 	cheapest := price(seats[0])
-	for _, s := range seats[1:] {
-		cheapest = min(cheapest, price(s))
-	}
-	var won *seat
 	for _, s := range seats {
-		if price(s) <= cheapest+nearTie*math.Abs(cheapest)+nearSlack && (won == nil || ch.before(s, won, cold)) {
+		prices = append(prices, price(s))
+		cheapest = min(cheapest, prices[len(prices)-1])
+	}
+	ch.prices = prices
+	near := cheapest + nearTie*math.Abs(cheapest) + nearSlack
+	var won *seat
+	for i, s := range seats {
+		if prices[i] <= near && (won == nil || ch.before(s, won, cold)) {
 			won = s
 		}
 	}

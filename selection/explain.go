@@ -64,5 +64,7 @@ func (ch *choice) note(to *llmlb.Candidate, s *seat) {
 	to.Endpoint, to.Member = nil, nil // would keep them alive
 	to.Context = s.context
 	to.Speed, to.Floor, to.Delay, to.Wait, to.Cost = s.rate.Speed, s.rate.Floor, s.delay, s.wait, s.cost
-	to.Scores = copy(to.Parts[:], s.parts)
+	if s.scored {
+		to.Scores = copy(to.Parts[:], ch.said[s.parts:][:len(ch.settings.Scorers)])
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unique"
 
 	"github.com/caddy-llmlb/caddy-llmlb/llmlb"
 )
@@ -69,68 +70,54 @@ func (ch *choice) why(s *seat) string {
 
 // survey reads each endpoint's state once. Everything after works on the seats.
 func (ch *choice) survey() {
+	ch.where.note(ch.holders)
+	ch.asking = ch.call.Pool.Asking(ch.now, ch.settings)
+	generates := ch.call.Generates()
 	for i := range ch.seats {
 		s := &ch.seats[i]
-		e := s.endpoint
-		load := e.Load(ch.now, ch.settings)
-		s.blind, s.failing, s.own = load.Blind, load.Failing(), load.Own
-		if s.share = e.Share(ch.now, ch.settings); s.share < 1 {
-			ch.rationed = true
-		}
-		var prefill int
-		prefill, s.output = e.Ledger().TokensInFlight()
-		s.flight, s.cold = prefill+s.output, e.ColdCalls()
+		b := s.endpoint.Brief(&ch.asking)
+		load := &b.Booked
+		s.share, s.own, s.cold = b.Share, load.Own, b.ColdCalls
+		s.blind, s.failing = load.Blind, load.Failing()
 		s.waiting, s.running, s.context = load.Waiting, load.Running, load.Context
-		s.prefill, s.phantom = load.PrefillTokens, load.Phantom
-		s.kv, s.kvRoom = load.KVUsage, load.KVCapacity
-		if s.room = roomIn(e, &load, ch.now); ch.call.Line != nil {
-			s.ahead = ch.call.Line.Ahead(e)
+		s.prefill = b.Prefill(&ch.asking)
+		if ch.call.Line != nil {
+			s.ahead = ch.call.Line.Ahead(s.endpoint)
 			s.prefill += s.ahead
 		}
-		s.foreign(&load)
-		s.recent = llmlb.Unknown
-		if d, known := e.RecentTTFT(ch.now); known {
-			s.recent = d.Seconds()
+		if h := ch.where.find(b.CacheID, ch.holders); h != nil {
+			s.matched = ch.call.CoveredTokens(int(h.blocks))
+			s.proved = ch.call.CoveredTokens(int(h.proved))
+			ch.best = max(ch.best, s.matched)
 		}
-		if len(ch.holders) > 0 {
-			id := e.CacheID()
-			for _, h := range ch.holders {
-				if h.cache == id {
-					s.matched = ch.call.CoveredTokens(int(h.blocks))
-					s.proved = ch.call.CoveredTokens(int(h.proved))
-					ch.best = max(ch.best, s.matched)
-				}
-			}
-		}
-		ch.judge(s)
+		ch.rationed = ch.rationed || s.share < 1
+		ch.blinds = ch.blinds || s.blind
+		ch.judge(s, b, generates)
 	}
 	ch.judgeModels()
 }
 
 // judge fills in why the seat is barred.
-func (ch *choice) judge(s *seat) {
-	spent := ch.call.Spent(s.endpoint)
-	if s.endpoint.Draining() || !s.available || ch.call.Pool.Retired(s.endpoint, ch.settings) {
+func (ch *choice) judge(s *seat, b *llmlb.Brief, generates bool) {
+	if !s.available || ch.call.Pool.Retired(s.endpoint, ch.settings) {
 		s.barred |= barOut
 	}
 	switch {
-	case spent:
+	case !ch.call.Excludes():
+	case ch.call.Spent(s.endpoint):
 		s.barred |= barSpent
 	case ch.call.Excluded(s.endpoint):
 		s.barred |= barFailed
 	}
-	if ch.atLimit(s) {
+	if generates && ch.atLimit(s, b) {
 		s.barred |= barLimit
 	}
-	ch.judgeDown(s)
-	// What generates nothing is no work.
-	if _, busy := s.endpoint.Overloaded(ch.now); busy && ch.call.Generates() {
-		s.barred |= barBusy
+	if !b.Well {
+		ch.judgeUnwell(s)
 	}
-	if s.kv >= 0 {
-		after := s.kv
-		if s.kvRoom > 0 {
-			after += float64(ch.uncached(s)) / s.kvRoom
+	if after := b.Booked.KVUsage; after >= 0 {
+		if room := b.Booked.KVCapacity; room > 0 {
+			after += float64(ch.uncached(s)) / room
 		}
 		if limit := ch.settings.KVLimit; limit > 0 && after >= limit {
 			s.barred |= barKV
@@ -141,19 +128,31 @@ func (ch *choice) judge(s *seat) {
 	}
 }
 
+// judgeUnwell bars a seat whose endpoint is not as it should be.
+func (ch *choice) judgeUnwell(s *seat) {
+	if s.endpoint.Draining() {
+		s.barred |= barOut
+	}
+	ch.judgeDown(s)
+	// What generates nothing is no work.
+	if _, busy := s.endpoint.Overloaded(ch.now); busy && ch.call.Generates() {
+		s.barred |= barBusy
+	}
+}
+
 // atLimit reports whether the seat has as much of our own work as it may have.
 // A Call that is larger than max_tokens by itself is let in when it is alone:
 // it would wait for ever.
-func (ch *choice) atLimit(s *seat) bool {
+func (ch *choice) atLimit(s *seat, b *llmlb.Brief) bool {
 	m := s.member
-	if m == nil || !ch.call.Generates() {
+	if m == nil {
 		return false
 	}
 	if m.MaxConcurrent > 0 && s.own >= m.MaxConcurrent {
 		return true
 	}
 	return m.MaxTokens > 0 && s.own > 0 &&
-		s.flight+ch.uncached(s)+ch.call.ExpectedOutput() > m.MaxTokens
+		b.PrefillTokens+b.OutputTokens+ch.uncached(s)+ch.call.ExpectedOutput() > m.MaxTokens
 }
 
 // judgeModels bars the seats that do not serve the Call's model. Where none is
@@ -171,7 +170,7 @@ func (ch *choice) judgeModels() {
 		}
 	}
 	for i := range ch.seats {
-		if s := &ch.seats[i]; s.lists && !s.serves {
+		if s := &ch.seats[i]; s.lacks {
 			s.barred |= barModel
 		}
 	}
@@ -180,10 +179,16 @@ func (ch *choice) judgeModels() {
 // listed asks every seat's endpoint for the model, and reports whether any lists
 // it.
 func (ch *choice) listed(model uint64) (listed bool) {
+	var none, last unique.Handle[string] // a pool has few different lists
+	serves := false
 	for i := range ch.seats {
 		s := &ch.seats[i]
-		s.serves, s.lists = s.endpoint.Serves(model, ch.now)
-		listed = listed || s.serves
+		if list := s.brief().Models; list != last {
+			last = list
+			serves, _ = s.endpoint.Serves(model, ch.now)
+		}
+		s.lacks = last != none && !serves
+		listed = listed || serves
 	}
 	return listed
 }
@@ -212,10 +217,13 @@ var (
 func (ch *choice) filter() Verdict {
 	ch.call.RetryAt = time.Time{}
 	kinds := ch.kinds[:0]
+	last := ^barred(0)
 	for i := range ch.seats {
-		if b := ch.seats[i].barred; !slices.Contains(kinds, b) { // there are few
+		b := ch.seats[i].barred
+		if b != last && !slices.Contains(kinds, b) { // there are few
 			kinds = append(kinds, b)
 		}
+		last = b
 	}
 	ch.kinds = kinds
 	steps := relaxations

@@ -69,7 +69,8 @@ func amongKnown(c *llmlb.Call, now time.Time, hold bool) Verdict {
 	defer c.Pool.Unlock()
 	for _, e := range c.Pool.Members(c.Settings) {
 		if e.InUse(now) {
-			ch.seats = append(ch.seats, seat{endpoint: e, available: true})
+			s := ch.addSeat()
+			s.endpoint, s.available = e, true
 		}
 	}
 	if len(ch.seats) > 0 && ch.vacant() == Granted && !ch.onlyRoom() {

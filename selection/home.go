@@ -32,23 +32,40 @@ func (ch *choice) findHome() {
 	if ch.call.Key == 0 {
 		return
 	}
-	home, _ := ch.homes()
+	ch.homes = homes{}
+	home, _ := ch.homesOf()
 	home.home = true
 }
 
-// homes returns the seat on which the Call's key falls, and the one on which it
-// would fall without that, nil where there is one alone.
-func (ch *choice) homes() (first, second *seat) {
-	mean, known, alike := 0.0, true, true
-	slowest, fastest := math.Inf(1), 0.0
-	for _, s := range ch.left {
-		alike = alike && s.weight() == ch.left[0].weight()
-		mean += s.rate.Speed / float64(len(ch.left))
-		plain := s.rate.Speed / s.member.Share()
-		slowest, fastest = min(slowest, plain), max(fastest, plain)
-		known = known && s.rate.Samples >= homeSamples
+// homes are two seats for a Call's key: the one on which it falls, and the one on
+// which it would fall without that, nil where there is one alone.
+type homes struct{ first, second *seat }
+
+// homesOf returns the Call's homes among the seats that are left.
+func (ch *choice) homesOf() (first, second *seat) {
+	if ch.homes.first == nil {
+		ch.homes.first, ch.homes.second = ch.findHomes()
 	}
-	known = known && fastest > homeUnequal*slowest
+	return ch.homes.first, ch.homes.second
+}
+
+func (ch *choice) findHomes() (first, second *seat) {
+	known, alike := true, true
+	slowest, fastest := math.Inf(1), 0.0
+	weight := ch.left[0].weight()
+	for _, s := range ch.left {
+		alike = alike && s.weight() == weight
+		if known = known && s.rate.Samples >= homeSamples; known {
+			plain := s.rate.Speed / s.member.Share()
+			slowest, fastest = min(slowest, plain), max(fastest, plain)
+		}
+	}
+	mean := 0.0
+	if known = known && fastest > homeUnequal*slowest; known {
+		for _, s := range ch.left {
+			mean += s.rate.Speed / float64(len(ch.left))
+		}
+	}
 	var most, next float64
 	for _, s := range ch.left {
 		share := 1.0
@@ -84,12 +101,13 @@ func drawn(hash uint64, weight float64) float64 {
 
 // view is the seat as scorers and explanations see it.
 func (ch *choice) view(s *seat) llmlb.View {
+	b := s.brief()
 	return llmlb.View{
 		Endpoint: s.endpoint, Member: s.member,
-		Waiting: s.waiting, Running: s.running, PrefillTokens: s.prefill, OutputTokens: s.output,
-		KVUsage: s.kv, KVCapacity: s.kvRoom, Own: s.own, Blind: s.blind,
+		Waiting: s.waiting, Running: s.running, PrefillTokens: s.prefill, OutputTokens: b.OutputTokens,
+		KVUsage: b.Booked.KVUsage, KVCapacity: b.Booked.KVCapacity, Own: s.own, Blind: s.blind,
 		Matched: s.matched, Best: ch.best,
-		Predicted: s.ttft, RecentTTFT: s.recent, ErrorRate: s.endpoint.ErrorRate(ch.now),
+		Predicted: s.ttft, RecentTTFT: b.Recent, ErrorRate: s.endpoint.ErrorRate(ch.now),
 		Home: s.home,
 	}
 }

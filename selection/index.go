@@ -2,6 +2,7 @@ package selection
 
 import (
 	"math/rand/v2"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -33,8 +34,9 @@ var blockSeed = rand.Uint64()
 func BlockSeed() uint64 { return blockSeed }
 
 // index remembers which endpoints computed which prompt blocks. It has a lock
-// of its own, held for the walk over one prompt and never together with the
-// pool's: a walk over a prompt of megabytes must not keep others from choosing.
+// of its own, held for the walk over one prompt, or a part of a long one, and never
+// together with the pool's: a walk over a prompt of megabytes must not keep others
+// from choosing.
 // A choice may thus miss what a Call learns in the same microsecond, which
 // costs at most that one hit.
 type index struct {
@@ -61,14 +63,39 @@ func indexOf(p *llmlb.Pool) *index { return p.Attach(indexKey, newIndex).(*index
 
 // resize changes the budget, and keeps of the newest blocks what fits.
 func (ix *index) resize(bytes int64) {
-	ix.mu.Lock()
-	defer ix.mu.Unlock()
-	if ix.bytes.Swap(bytes) == bytes || ix.table.empty() {
+	if ix.bytes.Swap(bytes) == bytes {
 		return
 	}
+	if _, room := ix.entries(); room == 0 {
+		return
+	}
+	table := newTable(bytes) // which takes its time
+	ix.mu.Lock()
+	defer ix.mu.Unlock()
 	old := ix.table
-	ix.table = newTable(bytes)
-	ix.table.refill(&old)
+	if ix.bytes.Load() != bytes {
+		return // somebody has changed it again
+	}
+	ix.table = table
+	for from := 0; from < len(old.hashes) && ix.bytes.Load() == bytes; from += resizeStep {
+		ix.table.refill(&old, from, min(from+resizeStep, len(old.hashes)))
+		ix.breathe()
+	}
+}
+
+const (
+	// resizeStep is how many sets of an old table are taken over under one lock, and
+	// learnStep how many blocks are learned: some tens of microseconds, and half a
+	// millisecond at most where all servers hold the blocks.
+	resizeStep = 256
+	learnStep  = 16 * ahead
+)
+
+// breathe lets others in who wait for the index.
+func (ix *index) breathe() {
+	ix.mu.Unlock()
+	runtime.Gosched()
+	ix.mu.Lock()
 }
 
 // tick is the index's clock, in steps of a tenth of a second. Under the lock.
@@ -116,6 +143,10 @@ func (ix *index) learn(blocks []uint64, cache uint32, room int64, now time.Time,
 	since, r := ix.rooms.since(cache), ix.rooms.of(cache, room)
 	// From the tail to the head, in the order in which engines evict.
 	for end := len(blocks); end > 0; {
+		if left := len(blocks) - end; left > 0 && left%learnStep < ahead {
+			ix.breathe()
+			since, r = ix.rooms.since(cache), ix.rooms.of(cache, room)
+		}
 		start := (end - 1) / ahead * ahead
 		ix.table.touch(blocks[start:end])
 		for i := end - 1; i >= start; i-- {

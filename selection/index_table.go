@@ -247,17 +247,20 @@ func (t *table) claim(set uint64) (way int) {
 	return way
 }
 
-// refill has an empty table take in what another one holds, as far as it has
-// room: the newest.
-func (t *table) refill(from *table) {
-	for n := range from.hashes {
+// refill has a table take in what some sets of another one hold, as far as it has
+// room: the newest. What it has learned meanwhile is newer still.
+func (t *table) refill(from *table, start, end int) {
+	for n := start; n < end; n++ {
 		for i, hash := range from.hashes[n] {
 			if hash == 0 {
 				continue
 			}
-			set, last := t.set(hash), from.last[n][i]
-			used := t.used
-			way := t.claim(set)
+			set, way := t.place(hash)
+			if way < ways {
+				continue
+			}
+			last, used := from.last[n][i], t.used
+			way = t.claim(set)
 			if t.used == used && t.last[set][way].newer(last) {
 				continue // the set is full of newer ones
 			}

@@ -47,8 +47,8 @@ func (ch *choice) shorter(s, t *seat) bool {
 }
 
 func (s *seat) seen() float64 {
-	if s.recent >= 0 {
-		return s.recent
+	if recent := s.brief().Recent; recent >= 0 {
+		return recent
 	}
 	return s.ttft
 }

@@ -115,7 +115,7 @@ func (ch *choice) onlySlow() bool {
 		}
 	}
 	ch.aside = slow
-	ch.left = append(ch.left[:0], slow...)
+	ch.left, ch.homes = append(ch.left[:0], slow...), homes{}
 	return len(slow) > 0
 }
 
@@ -123,7 +123,7 @@ func (ch *choice) onlySlow() bool {
 // notes it if it would be another matter for one that is in haste.
 func (ch *choice) isOpen(s *seat) bool {
 	switch {
-	case !s.room:
+	case !ch.hasRoom(s):
 		return false
 	case !s.over || isSlow(s.endpoint, ch.now):
 		return true

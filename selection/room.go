@@ -79,6 +79,12 @@ func (ch *choice) waitsFor(picked *seat) bool {
 	return picked.warm && ch.usable > 1 && ch.settings.Strategy == StrategyWork && !ch.call.Impatient
 }
 
+// hasRoom reports whether the seat's endpoint could use more work.
+func (ch *choice) hasRoom(s *seat) bool {
+	load := s.brief().Load(&ch.asking)
+	return roomIn(s.endpoint, &load, ch.now)
+}
+
 // onlyRoom leaves nothing but the seats with room, and reports whether there are
 // any.
 func (ch *choice) onlyRoom() bool {
@@ -88,7 +94,7 @@ func (ch *choice) onlyRoom() bool {
 			kept = append(kept, s)
 		}
 	}
-	ch.left = kept
+	ch.left, ch.homes = kept, homes{}
 	return len(kept) > 0
 }
 
@@ -133,14 +139,21 @@ func Room(e *llmlb.Endpoint, now time.Time) (room, usable bool) {
 // the settings given. One that is down may get a trial, and is not in use. Under
 // the pool's lock.
 func inUse(e *llmlb.Endpoint, m *llmlb.Member, s *llmlb.Settings, now time.Time) bool {
-	available := m == nil || m.Available == nil || m.Available()
-	return available && !e.Asleep(now, s) && e.Usable(now, s)
+	return available(m) && !e.Asleep(now, s) && e.Usable(now, s)
 }
+
+// available asks Caddy's own checks.
+func available(m *llmlb.Member) bool { return m == nil || m.Available == nil || m.Available() }
 
 // someWell reports whether checks have left an endpoint of the settings in use.
 // Under the pool's lock.
 func someWell(p *llmlb.Pool, s *llmlb.Settings, now time.Time) (well bool) {
+	asking := p.Asking(now, s)
 	each(p, s, func(e *llmlb.Endpoint, m *llmlb.Member) {
+		if b := e.Brief(&asking); b.Well {
+			well = well || available(m)
+			return
+		}
 		well = well || !e.CheckedOut(s) && inUse(e, m, s, now)
 	})
 	return well
@@ -169,24 +182,28 @@ func Saturation(p *llmlb.Pool, now time.Time) float64 {
 	const waitingFull, kvFull = 5, 0.8
 	p.Lock()
 	defer p.Unlock()
+	asking := p.Asking(now, s)
 	n, waiting := 0.0, 0.0
 	nKV, kv := 0.0, 0.0
 	tokens, limit := 0.0, 0.0
 	well := someWell(p, s, now)
 	each(p, s, func(e *llmlb.Endpoint, m *llmlb.Member) {
-		if !inUse(e, m, s, now) || well && e.CheckedOut(s) {
+		b := e.Brief(&asking)
+		if b.Well {
+			if !available(m) {
+				return
+			}
+		} else if !inUse(e, m, s, now) || well && e.CheckedOut(s) {
 			return
 		}
-		load := e.Load(now, s)
 		n++
-		waiting += load.Waiting
-		if load.KVUsage >= 0 {
+		waiting += b.Booked.Waiting
+		if b.Booked.KVUsage >= 0 {
 			nKV++
-			kv += load.KVUsage
+			kv += b.Booked.KVUsage
 		}
 		if m != nil && m.MaxTokens > 0 {
-			prefill, output := e.Ledger().TokensInFlight()
-			tokens += float64(prefill + output)
+			tokens += float64(b.PrefillTokens + b.OutputTokens)
 			limit += float64(m.MaxTokens)
 		}
 	})

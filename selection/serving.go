@@ -162,13 +162,13 @@ func (s *serving) reserve(ch *choice, upstreams reverseproxy.UpstreamPool, r *ht
 // do not list is dynamic. Under the pool's lock.
 func (ch *choice) addUpstreams(upstreams reverseproxy.UpstreamPool) {
 	for i, u := range upstreams {
-		st := seat{upstream: i, available: u.Available()}
+		s := ch.addSeat()
+		s.upstream, s.available = i, u.Available()
 		if m := ch.settings.Member(u.Dial); m != nil {
-			st.endpoint, st.member = ch.call.Pool.Living(m.Endpoint), m
+			s.endpoint, s.member = ch.call.Pool.Living(m.Endpoint), m
 		} else {
-			st.endpoint = ch.call.Pool.Sight(u.Dial, ch.now)
+			s.endpoint = ch.call.Pool.Sight(u.Dial, ch.now)
 		}
-		ch.seats = append(ch.seats, st)
 	}
 	if ch.alone || ch.settings.Dynamic || ch.settings.Delegated {
 		return

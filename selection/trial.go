@@ -39,9 +39,10 @@ func (ch *choice) judgeDown(s *seat) {
 		s.barred |= barDown
 		return
 	}
-	if s.due, s.onTrial = e.TrialDue(ch.now); s.onTrial && !ch.mayTry() {
+	if _, s.onTrial = e.TrialDue(ch.now); s.onTrial && !ch.mayTry() {
 		s.barred |= barDown
 	}
+	ch.trials = ch.trials || s.onTrial
 }
 
 // mayTry reports whether the Call is one for a trial: it makes the endpoint
@@ -53,23 +54,26 @@ func (ch *choice) mayTry() bool {
 // giveTrial leaves nothing but the seat that has been due for its trial longest,
 // if the Call is to be it, and reports whether it is.
 func (ch *choice) giveTrial() bool {
-	if ch.settings.Retries == 0 || len(ch.left) < 2 || !ch.mayTry() {
+	if !ch.trials || ch.settings.Retries == 0 || len(ch.left) < 2 || !ch.mayTry() {
 		return false
 	}
 	var trial *seat
+	var since time.Time
 	others := false
 	for _, s := range ch.left {
 		switch {
 		case !s.onTrial, s.barred&barChecks != 0: // a check says whether it is back
 			others = true
-		case trial == nil || s.due.Before(trial.due):
-			trial = s
+		default:
+			if due, _ := s.endpoint.TrialDue(ch.now); trial == nil || due.Before(since) {
+				trial, since = s, due
+			}
 		}
 	}
 	if trial == nil || !others {
 		return false // nothing is lost by an ordinary choice among them
 	}
-	if ch.now.Sub(trial.due) < trialPatience && ch.markWarm() > 0 && !trial.warm {
+	if ch.now.Sub(since) < trialPatience && ch.markWarm() > 0 && !trial.warm {
 		return false
 	}
 	ch.left = append(ch.left[:0], trial)

@@ -19,17 +19,16 @@ func (ch *choice) hear() {
 	for i := range scorers {
 		weights += scorers[i].Weight
 	}
-	ch.said = slices.Grow(ch.said[:0], len(ch.left)*len(scorers))
+	ch.said = slices.Grow(ch.said, len(ch.left)*len(scorers)) // behind those of an earlier pick
 	for _, s := range ch.left {
 		ch.scored = ch.view(s)
 		sum := 0.0
-		from := len(ch.said)
+		s.scored, s.parts = true, int32(len(ch.said))
 		for i := range scorers {
 			x := clamp(scorers[i].Scorer.Score(ch.call, &ch.scored))
 			ch.said = append(ch.said, x)
 			sum += scorers[i].Weight * x
 		}
-		s.parts = ch.said[from:]
 		s.cost = 1
 		if weights > 0 {
 			s.cost = 1 - sum/weights

@@ -113,7 +113,7 @@ func (ch *choice) past(s *seat) llmlb.Reason {
 	if limit := ch.settings.SpillWaiting; limit > 0 && s.waiting >= limit {
 		return llmlb.ReasonSpillWaiting
 	}
-	if limit := ch.settings.SpillTTFT; limit > 0 && s.recent > limit.Seconds() {
+	if limit := ch.settings.SpillTTFT; limit > 0 && s.brief().Recent > limit.Seconds() {
 		return llmlb.ReasonSpillTTFT
 	}
 	return llmlb.ReasonNone
