@@ -38,6 +38,12 @@ type Brief struct {
 	PrefillTokens int     // see Ledger.TokensInFlight
 	OutputTokens  int
 	ColdCalls     int
+
+	// ForeignWaiting is how many of the requests that wait there are others', and
+	// Beginning how many have their own prompt computed before that of one that
+	// comes now, ours included.
+	ForeignWaiting, Beginning float64
+
 	Others, All   float64 // see Ledger.OthersShare
 	Hits, Prompts float64 // see Ledger.CachedShare
 
@@ -109,6 +115,10 @@ func (e *Endpoint) renew(a *Asking) *Brief {
 	b.Others, b.All = l.OthersShare()
 	b.Hits, b.Prompts = l.CachedShare()
 	b.Booked = l.Load(now, s.Scrape.Interval, s.Scrape.StaleAfter, b.rate.Speed)
+	own, _ := l.OwnCalls()
+	// Of ours without a first token all wait but the first.
+	b.ForeignWaiting = min(b.Booked.Foreign, max(0, b.Booked.Waiting-float64(max(0, own-1))))
+	b.Beginning = float64(own) + b.ForeignWaiting
 	if b.rate.Samples >= enoughSamples {
 		b.first = e.prefills.first(now)
 	}

@@ -3,10 +3,9 @@ package selection
 import "github.com/caddy-llmlb/caddy-llmlb/llmlb"
 
 // foreign splits what others do at the endpoint from what we do. The ledger
-// tells the sum; the calls of ours that wait are all in prefill but the first.
+// tells the sum.
 func (s *seat) foreign(load *llmlb.Load) (waiting, running, prefill float64) {
-	prefillCalls, _ := s.endpoint.Ledger().OwnCalls()
-	waiting = min(load.Foreign, max(0, load.Waiting-float64(max(0, prefillCalls-1))))
+	waiting = s.brief().ForeignWaiting
 	running = load.Foreign - waiting
 	prefill = max(0, load.PrefillTokens-load.Phantom-float64(s.brief().PrefillTokens))
 	return waiting, running, prefill
@@ -36,6 +35,7 @@ func (ch *choice) impute() {
 	for _, s := range ch.left {
 		if s.blind {
 			s.waiting += waiting / n
+			s.beginning += waiting / n
 			s.running += running / n
 			s.prefill += prefill / n
 		}

@@ -62,10 +62,11 @@ type seat struct {
 	matched int     // prompt tokens believed to be in its KV cache
 	proved  int     // those of them that a first token has proved
 
-	waiting float64 // requests in its queue
-	running float64 // sequences in its batch
-	context float64 // prompt tokens of our own open calls
-	prefill float64 // prompt tokens that stand before this Call, as effort
+	waiting   float64 // requests in its queue
+	running   float64 // sequences in its batch
+	context   float64 // prompt tokens of our own open calls
+	beginning float64 // requests whose prompts stand before this Call's
+	prefill   float64 // prompt tokens that stand before this Call, as effort
 
 	rate  llmlb.Rate // with the operator's weight, at its whole share
 	fresh float64    // how much of the learned speed counts

@@ -9,14 +9,15 @@ import (
 // The cost of an endpoint for a Call, in seconds:
 //
 //	ttft = floor + (P + E) / speed + slotWait × waiting + delay
-//	cost = ttft + work × own + stall × running × own² + crowd × (C + answer × running)
+//	cost = ttft + work × own + (begun × beginning + stall × running × own) × own + crowd × (C + answer × running)
 //	own  = E / speed
 //
 // P is the prefill that stands before the Call, and E that of its own prompt, as
 // far as the endpoint's cache does not hold it. Both are effort (see llmlb.Work):
 // tokens, with what attention adds for long prompts. Waiting and running are
-// requests; C is the prompt tokens of the calls open there; delay is what loading
-// its adapter would take. Speed and floor are those that the endpoint has shown.
+// requests, and beginning those whose own prompt stands before the Call's; C is the
+// prompt tokens of the calls open there; delay is what loading its adapter would
+// take. Speed and floor are those that the endpoint has shown.
 //
 // The first line is what the Call itself waits for its first token. The rest is
 // what it does to others, and they to it. All forms and weights were chosen by
@@ -31,6 +32,13 @@ const (
 	// than many answers take in all, so that long prompts should go where few
 	// answers are being written.
 	stall = 0.005
+
+	// begun is the weight of the seconds for which a prefill holds up a request whose
+	// own prompt is computed just before: its answer will have begun by then, and
+	// have all of it ahead. Of an answer being written most is over, or it is a long
+	// one, which bears more. So a short answer suffers most by what comes right
+	// behind it, and by its whole length rather than the square.
+	begun = 0.1
 
 	// crowd is the seconds that a token of the open calls' prompts counts for. Every
 	// step reads them all again, some 50 ns each, and a stream that slows by a few per
@@ -78,7 +86,7 @@ func (ch *choice) score() {
 			ttft = pace.Predict(s.prefill, effort, s.waiting) + s.delay
 		}
 		own := effort / pace.Speed
-		burden := stall*s.running*own*own + crowd*(s.context+answer*s.running)
+		burden := (begun*s.beginning+stall*s.running*own)*own + crowd*(s.context+answer*s.running)
 		s.wait = ttft - pace.Floor - own + burden
 		s.cost = ttft + work*own + burden
 	}

@@ -38,8 +38,8 @@ func TestTheDocumentedExample(t *testing.T) {
 		decision string
 		costs    [3]float64
 	}{
-		{3000, 1, "warm", [3]float64{710, 478, 2221}},
-		{6000, 0, "spill:load", [3]float64{710, 809, 2221}},
+		{3000, 1, "warm", [3]float64{710, 482, 2221}},
+		{6000, 0, "spill:load", [3]float64{710, 813, 2221}},
 	} {
 		w := newWorld(t, addresses(3)...)
 		w.teach(10_000, 10_000, 3_000)

@@ -80,6 +80,7 @@ func (ch *choice) survey() {
 		s.share, s.own, s.cold = b.Share, load.Own, b.ColdCalls
 		s.blind, s.failing = load.Blind, load.Failing()
 		s.waiting, s.running, s.context = load.Waiting, load.Running, load.Context
+		s.beginning = b.Beginning
 		s.prefill = b.Prefill(&ch.asking)
 		if ch.call.Line != nil {
 			s.ahead = ch.call.Line.Ahead(s.endpoint)
