@@ -17,6 +17,12 @@ const placeholders = "llm."
 // the request. What is asked for is worked out then: most of it is never asked for.
 type told struct{ x *exchange }
 
+// String keeps the prompt out of what a placeholder for variables prints.
+func (*told) String() string { return "call" }
+
+// GoString does the same for %#v.
+func (*told) GoString() string { return "call" }
+
 // toldVar is the name of the request's variable that has it.
 const toldVar = "llmlb.told"
 
