@@ -2,6 +2,7 @@ package request
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
 )
@@ -12,14 +13,36 @@ import (
 func chatBody(size int) []byte {
 	const prose = `The queue holds calls until an endpoint can use them.\nIt is \"late binding\": the choice is made with the freshest view.\n\n`
 	const code = "```go\\nfunc wait(ctx context.Context) error {\\n\\tselect {\\n\\tcase <-ctx.Done():\\n\\t\\treturn fmt.Errorf(\\\"waiting: %w\\\", ctx.Err())\\n\\t}\\n}\\n```\\n"
+	return chatOf(size, func(n int) string {
+		return strings.TrimRight(strings.Repeat(prose+code, n/len(prose+code)+1)[:n], `\`)
+	})
+}
+
+// quotedBody builds one whose prose has an escaped quote every mean bytes, on the
+// average: what comes at even distances is foreseen by the machine, and costs less
+// than what people write.
+func quotedBody(size, mean int) []byte {
+	rng := rand.New(rand.NewPCG(1, 2))
+	return chatOf(size, func(n int) string {
+		var b strings.Builder
+		for b.Len() < n {
+			for range rng.IntN(2*mean - 3) {
+				b.WriteByte("etaoin shrdlu cmfwyp"[rng.IntN(20)])
+			}
+			b.WriteString(`\"`)
+		}
+		return strings.TrimRight(b.String()[:n], `\`)
+	})
+}
+
+func chatOf(size int, text func(n int) string) []byte {
 	const tools = `"tools":[{"type":"function","function":{"name":"read_file","description":"Reads a file.","parameters":{"type":"object","properties":{"path":{"type":"string"}},"required":["path"]}}}]`
 	var b strings.Builder
 	b.WriteString(`{"model":"meta-llama/Llama-3.3-70B-Instruct","messages":[{"role":"system","content":"You are a careful engineer.\n"}`)
 	tail := `],"stream":true,"stream_options":{"include_usage":true},"temperature":0.2,"max_tokens":1024,` + tools + `}`
 	for turn := 0; b.Len()+len(tail) < size; turn++ {
 		room := min(size-b.Len()-len(tail), 4000)
-		text := strings.Repeat(prose+code, room/len(prose+code)+1)[:max(room-40, 1)]
-		text = strings.TrimRight(text, `\`)
+		text := text(max(room-40, 1))
 		switch turn % 4 {
 		case 0:
 			fmt.Fprintf(&b, `,{"role":"user","content":"%s"}`, text)
@@ -42,17 +65,26 @@ var benchSizes = []struct {
 
 func BenchmarkRead(b *testing.B) {
 	o := &Options{Seed: 1, AffinityKey: 2}
-	for _, c := range benchSizes {
-		body := chatBody(c.size)
-		b.Run(c.name, func(b *testing.B) {
-			b.SetBytes(int64(len(body)))
-			b.ReportAllocs()
-			for b.Loop() {
-				if f, err := Read(Chat, body, o); err != nil || f.Opaque {
-					b.Fatal(f, err)
+	for _, kind := range []struct {
+		name string
+		body func(size int) []byte
+	}{
+		{"", chatBody},
+		{"quoted/", func(size int) []byte { return quotedBody(size, 50) }},
+		{"json within/", func(size int) []byte { return quotedBody(size, 10) }},
+	} {
+		for _, c := range benchSizes {
+			body := kind.body(c.size)
+			b.Run(kind.name+c.name, func(b *testing.B) {
+				b.SetBytes(int64(len(body)))
+				b.ReportAllocs()
+				for b.Loop() {
+					if f, err := Read(Chat, body, o); err != nil || f.Opaque {
+						b.Fatal(f, err)
+					}
 				}
-			}
-		})
+			})
+		}
 	}
 }
 
@@ -105,6 +137,10 @@ func BenchmarkReadHostile(b *testing.B) {
 		{Chat, "short messages", `{"messages":[`, `{},`, `{}]}`},
 		{Chat, "pictures", `{"messages":[{"role":"user","content":[`, `{},`, `{}]}]}`},
 		{Chat, "quotes", `{"messages":[{"role":"user","content":"`, `\"`, `"}]}`},
+		{Chat, "quotes of three", `{"messages":[{"role":"user","content":"`, `\\\"`, `"}]}`},
+		{Chat, "quotes and signs", `{"messages":[{"role":"user","content":"`, `\"#]`, `"}]}`},
+		{Chat, "short strings", `{"messages":[{"role":"user","content":[`, `"",`, `""]}]}`},
+		{Chat, "strings", `{"messages":[{"role":"user","content":[`, `"` + strings.Repeat("x", longString) + `",`, `""]}]}`},
 		{Chat, "backslashes", `{"messages":[{"role":"user","content":"`, `\\`, `"}]}`},
 		{Chat, "keys", `{`, `"MAX":0,`, `"b":0}`},
 		{Responses, "short items", `{"input":[`, `{},`, `{}]}`},

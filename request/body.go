@@ -43,8 +43,8 @@ func ReadBody(r io.Reader, length, limit int64) ([]byte, error) {
 			case length < int64(len(body)):
 			case lent: // it has sent enough to be believed
 				size = length + 1
-			default:
-				size = min(size, length+1)
+			default: // one more, so that the last doubling has room for the end
+				size = min(size+1, length+1)
 			}
 			grown := append(bodyOf(size, limit, lent), body...)
 			if lent {
@@ -82,7 +82,7 @@ func bodyOf(size, limit int64, lent bool) []byte {
 // clipped leaves no room beyond the byte by which a body is found to be too long.
 func clipped(b []byte, limit int64) []byte {
 	if int64(cap(b)) > limit+1 {
-		return b[:0 : limit+1]
+		return b[: 0 : limit+1]
 	}
 	return b
 }

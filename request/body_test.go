@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -49,6 +50,22 @@ func TestAnnouncedLengthTakesNoMemory(t *testing.T) {
 	buf, err := ReadBody(strings.NewReader(strings.Repeat("x", 200_000)), 200_000, 1<<20)
 	if err != nil || len(buf) != 200_000 || cap(buf) > 300_000 {
 		t.Errorf("%d bytes of room for %d, %v", cap(buf), len(buf), err)
+	}
+}
+
+// A large body must not be copied once more for the byte by which its end is seen.
+func TestABodyOfAPowerOfTwoIsNotCopiedOnceMore(t *testing.T) {
+	const size = 4 << 20
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	body, err := ReadBody(bytes.NewReader(make([]byte, size)), size, 2*size)
+	runtime.ReadMemStats(&after)
+	if err != nil || len(body) != size {
+		t.Fatalf("%d bytes, %v", len(body), err)
+	}
+	// The source, the body, and the smaller ones that it grew out of.
+	if took := after.TotalAlloc - before.TotalAlloc; took > 3*size+size/2 {
+		t.Errorf("%d bytes were allocated for a body of %d", took-size, size)
 	}
 }
 

@@ -12,7 +12,9 @@
 // the whole body once, notes where the top-level fields are and enforces what
 // must hold for every engine behind us; further passes over single fields write
 // the canonical prompt into a hasher. All passes are loops without recursion,
-// their number is fixed, and each takes time linear in the body.
+// their number is fixed, and each takes time linear in the body. Where a long
+// string ends is remembered from the first pass, so that its bytes are looked at
+// once for that and once to be hashed.
 //
 // # Strict and tolerant
 //

@@ -1,7 +1,5 @@
 package request
 
-import "bytes"
-
 // span is a piece of the body. The zero span stands for a value that is absent
 // or null.
 type span struct{ lo, hi int }
@@ -26,6 +24,7 @@ type scanner struct {
 	b     []byte
 	max   int // how many brackets may be open at once
 	stack [maxMaxDepth / 64]uint64
+	long  longs
 
 	name [maxName]byte // an unescaped key, see walk.key
 }
@@ -54,7 +53,7 @@ func (s *scanner) value(i, depth int) (end int, st status) {
 		}
 		switch c := b[i]; c {
 		case '"':
-			if i = stringEnd(b, i+1); i < 0 {
+			if i = s.long.end(b, i+1); i < 0 {
 				return i, malformed
 			}
 			i++
@@ -116,28 +115,6 @@ func skipSpace(b []byte, i int) int {
 		i++
 	}
 	return i
-}
-
-// stringEnd returns where the closing quote is of the string whose first byte
-// is at i, or -1. It jumps from quote to quote and counts the backslashes in
-// front of each; a run of them ends at the quote it was counted for, so none is
-// counted twice.
-func stringEnd(b []byte, i int) int {
-	for from := i; ; {
-		n := bytes.IndexByte(b[from:], '"')
-		if n < 0 {
-			return -1
-		}
-		quote := from + n
-		k := quote
-		for k > from && b[k-1] == '\\' {
-			k--
-		}
-		if (quote-k)%2 == 0 {
-			return quote
-		}
-		from = quote + 1
-	}
 }
 
 // keyEnd returns where the value begins of the member whose key is at i, or -1.
