@@ -33,7 +33,7 @@ func TestAnExplanationAddsUp(t *testing.T) {
 		if math.Abs(ttft-*c.Predicted) > 0.01 {
 			t.Errorf("%s: the parts of the prediction make %.2f ms, not %.2f", c.Endpoint, ttft, *c.Predicted)
 		}
-		cost := ttft + own/2 + 5e-6*c.Running*own*own + 1e-3*(c.Context+6000*c.Running)
+		cost := ttft + own/2 + (0.1*c.Beginning+5e-6*c.Running*own)*own + 1e-3*(c.Context+6000*c.Running)
 		if math.Abs(cost-*c.Cost) > 0.01 {
 			t.Errorf("%s: the parts of the cost make %.2f ms, not %.2f", c.Endpoint, cost, *c.Cost)
 		}

@@ -20,7 +20,8 @@ type Candidate struct {
 
 	View // Endpoint and Member are not kept
 
-	Context float64 // prompt tokens of our own open calls
+	Context   float64 // prompt tokens of our own open calls
+	Beginning float64 // requests whose own prompt stood before this one's
 
 	Speed  float64 // prompt tokens a second
 	Floor  float64 // seconds

@@ -70,6 +70,7 @@ type CandidateStatus struct {
 	KVUsage       *float64 `json:"kv_usage"`
 	Own           int      `json:"own_calls"`
 	Context       float64  `json:"context_tokens"` // of our own open calls' prompts
+	Beginning     float64  `json:"beginning"`      // requests whose own prompt stood before this one's
 
 	// Speed, Floor and Predicted are null where nothing was predicted, because
 	// the endpoint could not be taken.
@@ -141,7 +142,7 @@ func (c *Candidate) status(k *Pick) CandidateStatus {
 	st := CandidateStatus{
 		Endpoint: c.Name, Barred: c.Barred, Warm: c.Warm, Home: c.Home, Blind: c.Blind,
 		Matched: c.Matched, Uncached: uncached, Effort: Work{Uncached: uncached, Cached: c.Matched}.Effort(),
-		Waiting: c.Waiting, Running: c.Running, PrefillTokens: c.PrefillTokens, Context: c.Context,
+		Waiting: c.Waiting, Running: c.Running, PrefillTokens: c.PrefillTokens, Context: c.Context, Beginning: c.Beginning,
 		KVUsage: known(c.KVUsage), Own: c.Own,
 		Speed: predicted(c.Speed), Floor: predicted(c.Floor * 1000), LoadDelay: c.Delay * 1000,
 		Predicted: predicted(c.Predicted * 1000), ErrorRate: c.ErrorRate,

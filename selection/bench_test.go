@@ -27,9 +27,7 @@ func BenchmarkGrant(b *testing.B) {
 				p.Model = "base"
 				ix := indexOf(w.pool)
 				ix.learn([]uint64{1}, 1, llmlb.Unknown, w.now, true)
-				clear(ix.table.entries) // have the memory, as a gateway that runs has
-				clear(ix.table.hashes)
-				clear(ix.table.last)
+				clear(ix.table.sets) // have the memory, as a gateway that runs has
 				for i := range min(n, 3) {
 					ix.learn(p.Blocks, w.settings.Members[i].Endpoint.CacheID(), llmlb.Unknown, w.now, true)
 				}

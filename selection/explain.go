@@ -62,7 +62,7 @@ func (ch *choice) note(to *llmlb.Candidate, s *seat) {
 	to.Warm, to.Home = s.warm, s.home
 	to.View = ch.view(s)
 	to.Endpoint, to.Member = nil, nil // would keep them alive
-	to.Context = s.context
+	to.Context, to.Beginning = s.context, s.beginning
 	to.Speed, to.Floor, to.Delay, to.Wait, to.Cost = s.rate.Speed, s.rate.Floor, s.delay, s.wait, s.cost
 	if s.scored {
 		to.Scores = copy(to.Parts[:], ch.said[s.parts:][:len(ch.settings.Scorers)])

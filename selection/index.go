@@ -42,11 +42,14 @@ func BlockSeed() uint64 { return blockSeed }
 type index struct {
 	turns atomic.Uint64 // choices so far: the seed of the tie-breaker
 
-	mu    sync.Mutex
-	bytes atomic.Int64 // the budget
-	table table        // empty until something is learned
-	rooms rooms        // how much each endpoint's cache holds
-	epoch time.Time    // zero of the table's clock: the first time it was told
+	mu      sync.Mutex
+	waiting atomic.Int32 // for mu
+
+	bytes  atomic.Int64 // the budget
+	table  table        // empty until something is learned
+	rooms  rooms        // how much each endpoint's cache holds
+	trails trails       // back to the blocks that are not proved yet
+	epoch  time.Time    // zero of the table's clock: the first time it was told
 }
 
 // indexKey is where the index hangs in the pool.
@@ -70,15 +73,15 @@ func (ix *index) resize(bytes int64) {
 		return
 	}
 	table := newTable(bytes) // which takes its time
-	ix.mu.Lock()
+	ix.lock()
 	defer ix.mu.Unlock()
 	old := ix.table
 	if ix.bytes.Load() != bytes {
 		return // somebody has changed it again
 	}
 	ix.table = table
-	for from := 0; from < len(old.hashes) && ix.bytes.Load() == bytes; from += resizeStep {
-		ix.table.refill(&old, from, min(from+resizeStep, len(old.hashes)))
+	for from := 0; from < len(old.sets) && ix.bytes.Load() == bytes; from += resizeStep {
+		ix.table.refill(old.sets[from:min(from+resizeStep, len(old.sets))])
 		ix.breathe()
 	}
 }
@@ -88,14 +91,28 @@ const (
 	// learnStep how many blocks are learned: some tens of microseconds, and half a
 	// millisecond at most where all servers hold the blocks.
 	resizeStep = 256
-	learnStep  = 16 * ahead
+	learnStep  = 4 * ahead
 )
 
-// breathe lets others in who wait for the index.
+// lock takes the index for the caller, and counts who has to wait for it.
+func (ix *index) lock() {
+	if ix.mu.TryLock() {
+		return
+	}
+	ix.waiting.Add(1)
+	ix.mu.Lock()
+	ix.waiting.Add(-1)
+}
+
+// breathe lets others in who wait for the index. Where nobody does, to ask the
+// scheduler for them would cost as much as what was done since.
 func (ix *index) breathe() {
+	if ix.waiting.Load() == 0 {
+		return
+	}
 	ix.mu.Unlock()
 	runtime.Gosched()
-	ix.mu.Lock()
+	ix.lock()
 }
 
 // tick is the index's clock, in steps of a tenth of a second. Under the lock.
@@ -112,7 +129,7 @@ func (ix *index) lookup(blocks []uint64, now time.Time, dst []holder) []holder {
 	if len(blocks) == 0 {
 		return dst
 	}
-	ix.mu.Lock()
+	ix.lock()
 	defer ix.mu.Unlock()
 	if ix.table.empty() {
 		return dst
@@ -122,25 +139,48 @@ func (ix *index) lookup(blocks []uint64, now time.Time, dst []holder) []holder {
 	return w.holders
 }
 
-// ahead is how many blocks' sets are asked of memory at once. One after the
-// other, a long prompt's walk would wait for each.
-const ahead = 16
+// ahead is how many blocks' sets are asked of memory at once, a quarter of what the
+// nearest cache holds. One after the other, a long prompt's walk would wait for each.
+const ahead = 64
 
 // learn notes that the endpoint with the given cache holds the blocks, or will
 // within a moment when not proved. Room is how many bytes of prompt its cache
 // has room for, or Unknown: then what was last known counts, and before that
 // there is no limit.
 func (ix *index) learn(blocks []uint64, cache uint32, room int64, now time.Time, proved bool) {
+	ix.lock()
+	defer ix.mu.Unlock()
+	ix.follow(nil, false, blocks, cache, room, now, proved)
+}
+
+// learnSent learns what is not proved yet, and returns the trail back to it.
+func (ix *index) learnSent(blocks []uint64, cache uint32, room int64, now time.Time) trail {
+	ix.lock()
+	defer ix.mu.Unlock()
+	t := ix.trails.begin(len(blocks))
+	ix.follow(ix.trails.of(t, len(blocks)), false, blocks, cache, room, now, false)
+	return t
+}
+
+// learnComputed learns that what was sent is proved.
+func (ix *index) learnComputed(t trail, blocks []uint64, cache uint32, room int64, now time.Time) {
+	ix.lock()
+	defer ix.mu.Unlock()
+	ix.follow(ix.trails.of(t, len(blocks)), true, blocks, cache, room, now, true)
+}
+
+// follow learns along a trail, if there is one: it is known where that leads, or it
+// is noted. Under the lock.
+func (ix *index) follow(trail []cell, known bool, blocks []uint64, cache uint32, room int64, now time.Time, proved bool) {
 	if len(blocks) == 0 {
 		return
 	}
-	ix.mu.Lock()
-	defer ix.mu.Unlock()
 	if ix.table.empty() {
 		ix.table = newTable(ix.bytes.Load())
 	}
 	tick := ix.tick(now)
 	since, r := ix.rooms.since(cache), ix.rooms.of(cache, room)
+	var own [ahead]cell
 	// From the tail to the head, in the order in which engines evict.
 	for end := len(blocks); end > 0; {
 		if left := len(blocks) - end; left > 0 && left%learnStep < ahead {
@@ -148,9 +188,17 @@ func (ix *index) learn(blocks []uint64, cache uint32, room int64, now time.Time,
 			since, r = ix.rooms.since(cache), ix.rooms.of(cache, room)
 		}
 		start := (end - 1) / ahead * ahead
-		ix.table.touch(blocks[start:end])
+		cells := own[:end-start]
+		if trail != nil {
+			cells = trail[start:end]
+		}
+		if known && trail != nil {
+			ix.table.revisit(cells)
+		} else {
+			ix.table.seek(blocks[start:end], cells)
+		}
 		for i := end - 1; i >= start; i-- {
-			had, crowded := ix.table.insert(blocks[i], i, cache, stampOf(tick, i, proved), since)
+			had, crowded := ix.table.insert(blocks[i], &cells[i-start], i, cache, stampOf(tick, i, proved), since)
 			if r == nil {
 				continue
 			}
@@ -170,7 +218,7 @@ func (ix *index) learn(blocks []uint64, cache uint32, room int64, now time.Time,
 // fill notes that the endpoint's cache takes in so many bytes that no prompt will
 // be found in by: what it generates, and the end of a prompt that is no block.
 func (ix *index) fill(cache uint32, room, bytes int64, now time.Time) {
-	ix.mu.Lock()
+	ix.lock()
 	defer ix.mu.Unlock()
 	if r := ix.rooms.of(cache, room); r != nil && bytes > 0 {
 		r.use(bytes, usedAt(ix.tick(now), deepest), 0, false)
@@ -181,7 +229,7 @@ func (ix *index) fill(cache uint32, room, bytes int64, now time.Time) {
 // forget removes the blocks from what the cache is believed to hold. They keep
 // their room there: the engine has just computed them again.
 func (ix *index) forget(blocks []uint64, cache uint32) {
-	ix.mu.Lock()
+	ix.lock()
 	defer ix.mu.Unlock()
 	if ix.table.empty() {
 		return
@@ -193,9 +241,9 @@ func (ix *index) forget(blocks []uint64, cache uint32) {
 
 // entries returns how many blocks are held and how many there is room for.
 func (ix *index) entries() (held, room int) {
-	ix.mu.Lock()
+	ix.lock()
 	defer ix.mu.Unlock()
-	return ix.table.used, len(ix.table.hashes) * ways
+	return ix.table.used, len(ix.table.sets) * ways
 }
 
 // random returns the tie-breaker of the next choice. It differs between
@@ -207,7 +255,7 @@ func (ix *index) random(now time.Time) uint64 {
 
 // suggest sets the budget of an index that holds nothing yet.
 func (ix *index) suggest(bytes int64) {
-	ix.mu.Lock()
+	ix.lock()
 	defer ix.mu.Unlock()
 	if ix.table.empty() {
 		ix.bytes.Store(bytes)

@@ -8,16 +8,24 @@ import (
 
 // The table is built like a processor's cache: a hash names a set of eight
 // entries, and a full set gives up the entry that was used least recently. Its
-// memory is three arrays allocated once, without pointers, so the budget holds
+// memory is one array allocated once, without pointers, so the budget holds
 // exactly, the garbage collector has nothing to scan, and no lists have to be
 // kept up. The price is that eviction is least-recently-used within each set,
 // and over the whole only by statistics.
 type table struct {
-	hashes  [][ways]uint64 // 0 is a free entry; a set is one line of memory
-	last    [][ways]stamp  // when each entry was last used
-	entries [][ways]entry
+	sets    []set
 	used    int
 	touched uint64 // keeps touch from being compiled away
+}
+
+// set keeps together what belongs together. Sets are met in no order, and what takes
+// time is to find out where the page of memory is that one is on: that is once for
+// each block, and would be three times with an array for each of the fields. The
+// hashes and the stamps are on two lines of memory, an entry is on one more.
+type set struct {
+	hashes  [ways]uint64 // 0 is a free entry
+	last    [ways]stamp  // when each entry was last used
+	entries [ways]entry
 }
 
 const (
@@ -91,30 +99,59 @@ func (s stamp) within(d time.Duration, tick uint32) bool {
 }
 
 // setBytes is what one set takes.
-const setBytes = int64(ways) * int64(unsafe.Sizeof(uint64(0))+unsafe.Sizeof(stamp(0))+unsafe.Sizeof(entry{}))
+const setBytes = int64(unsafe.Sizeof(set{}))
 
 // newTable returns a table that takes no more than the given bytes, and at
 // least one set.
-func newTable(bytes int64) table {
-	n := max(1, bytes/setBytes)
-	return table{hashes: make([][ways]uint64, n), last: make([][ways]stamp, n), entries: make([][ways]entry, n)}
-}
+func newTable(bytes int64) table { return table{sets: make([]set, max(1, bytes/setBytes))} }
 
-func (t *table) empty() bool { return t.hashes == nil }
+func (t *table) empty() bool { return t.sets == nil }
 
-// set returns the number of the hash's set. Multiplying takes the hash's high
-// bits and needs no power of two.
-func (t *table) set(hash uint64) uint64 {
-	hi, _ := bits.Mul64(hash, uint64(len(t.hashes)))
+// number returns that of the hash's set. Multiplying takes the hash's high bits and
+// needs no power of two.
+func (t *table) number(hash uint64) uint64 {
+	hi, _ := bits.Mul64(hash, uint64(len(t.sets)))
 	return hi
 }
 
-// touch has the processor fetch the blocks' sets side by side.
-func (t *table) touch(blocks []uint64) {
+func (t *table) set(hash uint64) *set { return &t.sets[t.number(hash)] }
+
+// cell is where a block's entry was: a set's number and a way. Whoever goes there
+// looks whether it still is.
+type cell uint32
+
+// nowhere is the cell of what has no entry, or is not known to have one.
+const nowhere = ^cell(0)
+
+// seek has the processor fetch the blocks' sets side by side, notes where their
+// entries are, and fetches those.
+func (t *table) seek(blocks []uint64, cells []cell) {
 	var x uint64
 	for _, h := range blocks {
 		s := t.set(whole(h))
-		x ^= t.hashes[s][0] ^ uint64(t.last[s][0]) ^ uint64(t.entries[s][0].slots[0].cache)
+		x ^= s.hashes[0] ^ uint64(s.last[ways-1])
+	}
+	for i, h := range blocks {
+		h = whole(h)
+		n := t.number(h)
+		s := &t.sets[n]
+		cells[i] = nowhere
+		if way := s.place(h); way < ways {
+			cells[i] = cell(n)*ways + cell(way)
+			x ^= uint64(s.entries[way].slots[0].cache)
+		}
+	}
+	t.touched ^= x
+}
+
+// revisit has the processor fetch what is at the cells, without a search.
+func (t *table) revisit(cells []cell) {
+	var x uint64
+	for _, at := range cells {
+		if n, way := at/ways, at%ways; uint64(n) < uint64(len(t.sets)) {
+			s := &t.sets[n]
+			x ^= s.hashes[way] ^ uint64(s.last[way]) ^ uint64(s.entries[way].slots[0].cache)
+		}
 	}
 	t.touched ^= x
 }
@@ -127,50 +164,68 @@ func whole(hash uint64) uint64 {
 	return hash
 }
 
-// place returns where the hash is in its set, or ways where it is not.
-func (t *table) place(hash uint64) (set uint64, way int) {
-	set = t.set(hash)
-	for way = range ways {
-		if t.hashes[set][way] == hash {
-			return set, way
+// place returns the first place in the set that has the hash, or ways. It does not
+// stop where it finds it: nobody can predict where that will be.
+func (s *set) place(hash uint64) int {
+	found := ways
+	for way := ways - 1; way >= 0; way-- {
+		if s.hashes[way] == hash {
+			found = way
 		}
 	}
-	return set, ways
+	return found
 }
 
 // find returns the block's entry, or nil.
 func (t *table) find(hash uint64) *entry {
-	set, way := t.place(whole(hash))
-	if way == ways {
-		return nil
+	hash = whole(hash)
+	s := t.set(hash)
+	if way := s.place(hash); way < ways {
+		return &s.entries[way]
 	}
-	return &t.entries[set][way]
+	return nil
 }
 
 // insert notes that the cache holds the block, which has that number in its
 // prompt. It returns when that was noted last, or 0, and then whether this may be
-// because there are too many endpoints to remember.
-func (t *table) insert(hash uint64, number int, cache uint32, s stamp, since use) (had stamp, crowded bool) {
+// because there are too many endpoints to remember. The cell is where the block's
+// entry may be, and then is.
+func (t *table) insert(hash uint64, at *cell, number int, cache uint32, now stamp, since use) (had stamp, crowded bool) {
 	hash = whole(hash)
 	var victim *slot
 	for level := 0; ; level++ {
-		set, way := t.place(hash)
+		var s *set
+		var way int
+		if n := uint64(*at / ways); level == 0 && n < uint64(len(t.sets)) && t.sets[n].hashes[*at%ways] == hash {
+			s, way = &t.sets[n], int(*at%ways)
+		} else {
+			n = t.number(hash)
+			s = &t.sets[n]
+			if way = s.place(hash); level == 0 {
+				*at = cell(n)*ways + cell(way)
+			}
+		}
 		if way == ways {
-			if level > 0 && (victim.cache == 0 || !victim.stamp.within(crowdFor, uint32(s>>1))) {
+			if level > 0 && (victim.cache == 0 || !victim.stamp.within(crowdFor, uint32(now>>1))) {
 				break
 			}
-			t.add(set, hash, s).slots[0] = slot{cache, s}
+			way = t.claim(s)
+			if level == 0 {
+				*at += cell(way) - ways
+			}
+			s.hashes[way], s.last[way] = hash, now
+			s.entries[way] = entry{[slotsEach]slot{{cache, now}}}
 			return 0, false
 		}
-		if s.newer(t.last[set][way]) {
-			t.last[set][way] = s
+		if now.newer(s.last[way]) {
+			s.last[way] = now
 		}
-		e := &t.entries[set][way]
+		e := &s.entries[way]
 		for i := range e.slots {
 			have := &e.slots[i]
 			if have.cache == cache {
 				had = have.stamp
-				if have.stamp = s; !had.used(number).gone(since) { // what was displaced is no longer proved
+				if have.stamp = now; !had.used(number).gone(since) { // what was displaced is no longer proved
 					have.stamp |= had & 1
 				}
 				return had, false
@@ -186,31 +241,25 @@ func (t *table) insert(hash uint64, number int, cache uint32, s stamp, since use
 			break
 		}
 		if level == levelsMax-1 {
-			crowded = victim.cache != 0 && victim.stamp.within(crowdFor, uint32(s>>1))
+			crowded = victim.cache != 0 && victim.stamp.within(crowdFor, uint32(now>>1))
 			break
 		}
 		hash = overflow(hash)
 	}
-	*victim = slot{cache, s}
+	*victim = slot{cache, now}
 	return 0, crowded
-}
-
-// add makes an entry for the hash in its set, with all slots free.
-func (t *table) add(set, hash uint64, s stamp) *entry {
-	way := t.claim(set)
-	t.hashes[set][way], t.last[set][way], t.entries[set][way] = hash, s, entry{}
-	return &t.entries[set][way]
 }
 
 // remove forgets that the cache holds the block.
 func (t *table) remove(hash uint64, cache uint32) {
 	hash = whole(hash)
 	for range levelsMax {
-		set, way := t.place(hash)
+		s := t.set(hash)
+		way := s.place(hash)
 		if way == ways {
 			return
 		}
-		e, left := &t.entries[set][way], false
+		e, left := &s.entries[way], false
 		for i := range e.slots {
 			if e.slots[i].cache == cache {
 				e.slots[i].cache = 0 // and its stamp shows that it was taken once
@@ -222,7 +271,7 @@ func (t *table) remove(hash uint64, cache uint32) {
 			continue
 		}
 		if !left {
-			t.hashes[set][way], t.last[set][way] = 0, 0
+			s.hashes[way], s.last[way] = 0, 0
 			t.used--
 		}
 		return
@@ -230,18 +279,15 @@ func (t *table) remove(hash uint64, cache uint32) {
 }
 
 // claim returns a free entry of the set, or the one used least recently.
-func (t *table) claim(set uint64) (way int) {
-	for way = range ways {
-		if t.hashes[set][way] == 0 {
-			t.used++
-			return way
-		}
+func (t *table) claim(s *set) int {
+	if way := s.place(0); way < ways {
+		t.used++
+		return way
 	}
-	last := &t.last[set]
-	way = 0
-	for i := 1; i < ways; i++ {
-		if last[way].newer(last[i]) {
-			way = i
+	way, oldest := 0, s.last[0]
+	for i, last := range &s.last {
+		if oldest.newer(last) {
+			way, oldest = i, last
 		}
 	}
 	return way
@@ -249,22 +295,23 @@ func (t *table) claim(set uint64) (way int) {
 
 // refill has a table take in what some sets of another one hold, as far as it has
 // room: the newest. What it has learned meanwhile is newer still.
-func (t *table) refill(from *table, start, end int) {
-	for n := start; n < end; n++ {
-		for i, hash := range from.hashes[n] {
+func (t *table) refill(from []set) {
+	for n := range from {
+		old := &from[n]
+		for i, hash := range old.hashes {
 			if hash == 0 {
 				continue
 			}
-			set, way := t.place(hash)
-			if way < ways {
+			s := t.set(hash)
+			if s.place(hash) < ways {
 				continue
 			}
-			last, used := from.last[n][i], t.used
-			way = t.claim(set)
-			if t.used == used && t.last[set][way].newer(last) {
+			last, used := old.last[i], t.used
+			way := t.claim(s)
+			if t.used == used && s.last[way].newer(last) {
 				continue // the set is full of newer ones
 			}
-			t.hashes[set][way], t.last[set][way], t.entries[set][way] = hash, last, from.entries[n][i]
+			s.hashes[way], s.last[way], s.entries[way] = hash, last, old.entries[i]
 		}
 	}
 }

@@ -47,10 +47,10 @@ func (k kept) remember(c *llmlb.Call, ix *index, now time.Time) {
 		// The end of the prompt and the answer are in the cache as well.
 		beyond = int64(c.PromptBytes-llmlb.BlockEnd(len(blocks))) + int64(float64(c.ExpectedOutput())*ratio)
 	}
-	ix.learn(blocks, k.cache, room, now, false)
+	trail := ix.learnSent(blocks, k.cache, room, now)
 	c.Learn = func(now time.Time) {
 		ix.fill(k.cache, room, beyond, now) // which is evicted first, and so used first
-		ix.learn(blocks, k.cache, room, now, true)
+		ix.learnComputed(trail, blocks, k.cache, room, now)
 	}
 	if k.proved > 0 {
 		c.Correct = func(cached int) { k.correct(c, ix, blocks, cached) }
