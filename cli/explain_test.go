@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -19,7 +20,7 @@ var noon = time.Date(2026, 11, 1, 12, 0, 3, 120_000_000, time.UTC)
 func candidate(name string, matched int, waiting, running, ahead float64) llmlb.CandidateStatus {
 	return reckoned(llmlb.CandidateStatus{
 		Endpoint: name, Matched: matched, Uncached: 2300 - matched,
-		Waiting: waiting, Running: running, PrefillTokens: ahead, Context: 2000 * running, KVUsage: new(0.44),
+		Waiting: waiting, Running: running, PrefillTokens: ahead, Beginning: math.Ceil(ahead / 3000), Context: 2000 * running, KVUsage: new(0.44),
 		Speed: new(5000.0), Floor: new(50.0), RecentTTFT: new(180.0),
 	})
 }
@@ -29,7 +30,7 @@ func candidate(name string, matched int, waiting, running, ahead float64) llmlb.
 func reckoned(c llmlb.CandidateStatus) llmlb.CandidateStatus {
 	c.Effort = llmlb.Work{Uncached: c.Uncached, Cached: c.Matched}.Effort()
 	own, before := 1000*float64(c.Effort) / *c.Speed, 1000*c.PrefillTokens / *c.Speed
-	burden := 5*c.Running*own*own/1e6 + 1e-3*(c.Context+6000*c.Running)
+	burden := (0.1*c.Beginning+5e-6*c.Running*own)*own + 1e-3*(c.Context+6000*c.Running)
 	predicted := *c.Floor + before + own + 10*c.Waiting + c.LoadDelay
 	c.Predicted = &predicted
 	c.Wait, c.Cost = new(predicted-*c.Floor-own+burden), new(predicted+own/2+burden)

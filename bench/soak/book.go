@@ -52,6 +52,13 @@ type story struct {
 	Spells  []truth.Spell      `json:"spells"`
 }
 
+// starved is the word for engines that stood still by themselves, and catchUp how long
+// they take to do what was left lying.
+const (
+	starved = "stood still"
+	catchUp = 2 * time.Second
+)
+
 // maxFound bounds the lies that are kept.
 const maxFound = 200
 
@@ -76,6 +83,15 @@ func (b *book) page(id string) *page {
 func (b *book) tell(e event) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if e.Stood > 0 {
+		now := time.Now()
+		b.kinds[starved]++
+		b.spells = append(b.spells, &truth.Spell{
+			Kind: truth.Stopped, Engine: e.G.Engine,
+			From: now.Add(-e.Stood - noticeEvery), To: now.Add(catchUp),
+		})
+		return
+	}
 	p := b.page(e.ID)
 	i := slices.IndexFunc(p.made, func(g truth.Generation) bool { return g.Name == e.G.Name })
 	switch {

@@ -63,8 +63,10 @@ type engine struct {
 	out *bufio.Writer
 }
 
-// event is a line that an engine writes: a generation's begin or its end.
+// event is a line that an engine writes: a generation's begin or its end, or how long
+// the engine has stood still, because others had the processors.
 type event struct {
+	Stood time.Duration    `json:"stood,omitempty"`
 	ID    string           `json:"id"`
 	Pool  string           `json:"pool,omitempty"`
 	Ended bool             `json:"ended,omitempty"`
@@ -80,6 +82,7 @@ func runEngine(name, address string, seed, share uint64) error {
 		return fmt.Errorf("listening on %s: %w", address, err)
 	}
 	server := &http.Server{Handler: handler(e), ReadHeaderTimeout: time.Minute}
+	go e.notice()
 	go func() {
 		// A number on a line is a new share; the end of all lines is the end.
 		lines := bufio.NewScanner(os.Stdin)
@@ -119,6 +122,25 @@ func (e *engine) tell(ev event) {
 	defer e.mu.Unlock()
 	_, _ = e.out.Write(append(line, '\n'))
 	_ = e.out.Flush()
+}
+
+// Whoever shares the machine may leave an engine without a processor for seconds. A
+// gateway cannot know, and does what it does about any server that stands still.
+const (
+	noticeEvery = 100 * time.Millisecond
+	stoodStill  = 600 * time.Millisecond
+)
+
+// notice tells when the engine has stood still.
+func (e *engine) notice() {
+	last := time.Now()
+	for range time.Tick(noticeEvery) {
+		now := time.Now() // a tick says when it was due
+		if gap := now.Sub(last); gap > stoodStill {
+			e.tell(event{Stood: gap, G: truth.Generation{Engine: e.name}})
+		}
+		last = now
+	}
 }
 
 func (e *engine) chat(w http.ResponseWriter, r *http.Request) {

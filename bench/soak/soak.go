@@ -34,6 +34,7 @@ const (
 // after a refusal in the other, where two may follow too.
 var rules = truth.Rules{
 	Attempts: map[string]int{poolMain: 3, poolOnce: 1},
+	Tries:    3,
 	Once:     map[string]bool{poolOnce: true},
 	Slack:    2 * time.Second,
 }

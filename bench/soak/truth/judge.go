@@ -73,6 +73,9 @@ type Rules struct {
 	// Attempts is how many attempts a request of the pool may take.
 	Attempts map[string]int
 
+	// Tries is that with those that a server has refused before it did anything.
+	Tries int
+
 	// Once names pools where no answer is generated twice.
 	Once map[string]bool
 
@@ -223,7 +226,7 @@ func (j *judging) source() {
 func (j *judging) attempts() {
 	r := j.r
 	// A connection that turns out to be stale costs a second request.
-	if most := 2 * j.Attempts[r.Pool]; len(j.made) > most {
+	if most := 2 * j.Tries; len(j.made) > most {
 		j.lie(AskedAgain, "servers were asked %d times, %d at most are allowed", len(j.made), most)
 	}
 	generated := 0

@@ -61,7 +61,7 @@ func spell(kind, engine string, from, to int) []Spell {
 // What clients and servers say must fit together, and what went wrong must have a
 // cause that is known.
 func TestJudge(t *testing.T) {
-	rules := Rules{Attempts: map[string]int{"main": 3, "once": 1}, Once: map[string]bool{"once": true}, Slack: time.Second}
+	rules := Rules{Attempts: map[string]int{"main": 3, "once": 1}, Tries: 3, Once: map[string]bool{"once": true}, Slack: time.Second}
 	whole := made("a", 10, 90, 5)
 	once := func(r *Request) { r.Pool = "once" }
 	for _, tc := range []struct {
@@ -107,6 +107,7 @@ func TestJudge(t *testing.T) {
 			failed("b", 1, 2, Status500), failed("c", 1, 2, Status500), failed("d", 1, 2, Status500), failed("e", 1, 2, Status500),
 			failed("f", 1, 2, Status500), failed("g", 1, 2, Status500), whole,
 		}, nil, "whole", "asked again"},
+		{"refused by two where once is allowed", with(served(), once), []Generation{failed("b", 1, 2, Status429), failed("c", 3, 4, EarlyRefusal), whole}, nil, "whole", ""},
 		{"twice where once is allowed", with(served(), once), []Generation{failed("b", 1, 5, Status500), whole}, nil, "whole", "asked again"},
 		{"a refusal first where once is allowed", with(served(), once), []Generation{failed("b", 1, 5, Status503), whole}, nil, "whole", ""},
 		{"another body", served(), []Generation{{Name: "a-1", Engine: "a", Fault: NoFault, Began: at(10), Ended: at(90), Pieces: 5, BodyWrong: true}}, nil, "whole", "corrupt"},
