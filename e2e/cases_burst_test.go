@@ -76,9 +76,10 @@ func TestABurstOfEqualsIsSpread(t *testing.T) {
 				n := cold[nameOf(i)]
 				least, most = min(least, n), max(most, n)
 			}
-			// A server that has fewer of the new ones has more of the known ones.
-			if most-least > 8 {
-				t.Errorf("the forty new prompts were split %v, want a difference of 8 at most (the known ones %v)", cold, warm)
+			// A server that has fewer of the new ones has more of the known ones, whose
+			// answers a new one would hold up at their beginning.
+			if most-least > 12 {
+				t.Errorf("the forty new prompts were split %v, want a difference of 12 at most (the known ones %v)", cold, warm)
 			}
 			for i := range list {
 				if n := cold[nameOf(i)] + warm[nameOf(i)]; n > 22 {
