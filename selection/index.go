@@ -143,17 +143,10 @@ func (ix *index) lookup(blocks []uint64, now time.Time, dst []holder) []holder {
 // nearest cache holds. One after the other, a long prompt's walk would wait for each.
 const ahead = 64
 
-// learn notes that the endpoint with the given cache holds the blocks, or will
-// within a moment when not proved. Room is how many bytes of prompt its cache
-// has room for, or Unknown: then what was last known counts, and before that
+// learnSent notes that the endpoint with the given cache will hold the blocks within a
+// moment, and returns the trail back to them. Room is how many bytes of prompt its
+// cache has room for, or Unknown: then what was last known counts, and before that
 // there is no limit.
-func (ix *index) learn(blocks []uint64, cache uint32, room int64, now time.Time, proved bool) {
-	ix.lock()
-	defer ix.mu.Unlock()
-	ix.follow(nil, false, blocks, cache, room, now, proved)
-}
-
-// learnSent learns what is not proved yet, and returns the trail back to it.
 func (ix *index) learnSent(blocks []uint64, cache uint32, room int64, now time.Time) trail {
 	ix.lock()
 	defer ix.mu.Unlock()
@@ -162,7 +155,7 @@ func (ix *index) learnSent(blocks []uint64, cache uint32, room int64, now time.T
 	return t
 }
 
-// learnComputed learns that what was sent is proved.
+// learnComputed notes likewise that it holds what was sent.
 func (ix *index) learnComputed(t trail, blocks []uint64, cache uint32, room int64, now time.Time) {
 	ix.lock()
 	defer ix.mu.Unlock()

@@ -23,6 +23,14 @@ func indexWith(bytes int64) *index {
 	return ix
 }
 
+// learn notes that the cache holds the blocks, or will when not proved, as a Call does
+// whose trail is lost.
+func (ix *index) learn(blocks []uint64, cache uint32, room int64, now time.Time, proved bool) {
+	ix.lock()
+	defer ix.mu.Unlock()
+	ix.follow(nil, false, blocks, cache, room, now, proved)
+}
+
 // held is how many of the blocks the index says the cache holds.
 func held(ix *index, blocks []uint64, cache uint32, now time.Time) int {
 	for _, h := range ix.lookup(blocks, now, nil) {

@@ -1,5 +1,7 @@
 package main
 
+import "github.com/caddy-llmlb/caddy-llmlb/bench/stats"
+
 // measure is what a figure tells.
 type measure string
 
@@ -69,9 +71,9 @@ func compare(w *workload, m measure, system, against string, value, base []float
 			f.Pairs = append(f.Pairs, (value[i]-base[i])*k.scale)
 		}
 	}
-	f.Value, f.Base = median(value)*k.scale, median(base)*k.scale
-	f.Median = median(f.Pairs)
-	f.Low, f.High = interval(f.Pairs, seed)
+	f.Value, f.Base = stats.Median(value)*k.scale, stats.Median(base)*k.scale
+	f.Median = stats.Median(f.Pairs)
+	f.Low, f.High = stats.Interval(f.Pairs, seed)
 	if a, ok := w.aims[m]; ok && system == ours && against == plain {
 		limit := float64(a)
 		// What the interval does not rule out is met.

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"time"
+
+	"github.com/caddy-llmlb/caddy-llmlb/bench/stats"
 )
 
 // bench is one run.
@@ -201,7 +203,7 @@ func (b *bench) saturate(ctx context.Context, w *workload, stands []*stand) (rat
 	b.asides = append(b.asides,
 		aside{w.name, "", "CPU of the client per request", 1e6 * (c - client).Seconds() / asked, "µs"},
 		aside{w.name, "", "CPU of the engine per request", 1e6 * (e - engine).Seconds() / asked, "µs"})
-	return median(rates), nil
+	return stats.Median(rates), nil
 }
 
 // beside is the processor time of what is not measured: the client and the engine.
@@ -229,11 +231,11 @@ func (b *bench) pace(ctx context.Context, w *workload, stands []*stand, rate flo
 				first[i], whole[i] = t.first.Seconds(), t.whole.Seconds()
 			}
 			s.seen.add(pacedRatio, got.cpu.Seconds()/float64(max(1, got.requests)))
-			s.seen.add(addedP50, quantile(whole, 0.5))
-			s.seen.add(addedP99, quantile(whole, 0.99))
+			s.seen.add(addedP50, stats.Quantile(whole, 0.5))
+			s.seen.add(addedP99, stats.Quantile(whole, 0.99))
 			if w.stream { // else it is nearly the same
-				s.seen.add(addedFirst50, quantile(first, 0.5))
-				s.seen.add(addedFirst99, quantile(first, 0.99))
+				s.seen.add(addedFirst50, stats.Quantile(first, 0.5))
+				s.seen.add(addedFirst99, stats.Quantile(first, 0.99))
 			}
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"syscall"
 	"time"
+
+	"github.com/caddy-llmlb/caddy-llmlb/bench/stats"
 )
 
 // hold is how long all streams are open before memory is read, and over which
@@ -35,7 +37,7 @@ func (b *bench) slowStreams(ctx context.Context, w *workload) error {
 		}
 	}
 	for _, s := range stands {
-		b.asides = append(b.asides, aside{w.name, s.name, "RSS per stream", median(s.seen[addedRSS]) / kib, "KiB"})
+		b.asides = append(b.asides, aside{w.name, s.name, "RSS per stream", stats.Median(s.seen[addedRSS]) / kib, "KiB"})
 	}
 	b.compareAll(w, stands)
 	return nil

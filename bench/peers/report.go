@@ -7,6 +7,8 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+
+	"github.com/caddy-llmlb/caddy-llmlb/bench/stats"
 )
 
 // result is everything that a run found.
@@ -65,9 +67,9 @@ func (r *result) add(b *bench, samples [][]sample) {
 	for i, s := range samples {
 		c.Sides = append(c.Sides, sideResult{
 			Name: b.sides[i].name(),
-			CPU:  median(column(s, cpu)) * 1e6, Wall: median(column(s, wall)) * 1e6,
-			Allocs:    median(column(s, func(s sample) float64 { return s.allocs })),
-			Bytes:     median(column(s, func(s sample) float64 { return s.bytes })),
+			CPU:  stats.Median(column(s, cpu)) * 1e6, Wall: stats.Median(column(s, wall)) * 1e6,
+			Allocs:    stats.Median(column(s, func(s sample) float64 { return s.allocs })),
+			Bytes:     stats.Median(column(s, func(s sample) float64 { return s.bytes })),
 			CPURatio:  ratioOf(column(s, cpu), column(samples[0], cpu), r.Seed),
 			WallRatio: ratioOf(column(s, wall), column(samples[0], wall), r.Seed),
 		})

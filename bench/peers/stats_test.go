@@ -30,14 +30,6 @@ func TestRatio(t *testing.T) {
 	}
 }
 
-func TestMedian(t *testing.T) {
-	for want, list := range map[float64][]float64{2: {3, 1, 2}, 2.5: {4, 1, 3, 2}, 7: {7}} {
-		if got := median(list); got != want {
-			t.Errorf("median of %v is %v, want %v", list, got, want)
-		}
-	}
-}
-
 // The table shows CPU time for one goroutine and time by the clock for many, and
 // how many times ours each peer takes.
 func TestTable(t *testing.T) {

@@ -92,10 +92,10 @@ func (p *process) alive() bool {
 	}
 }
 
-// cpuSeconds is what the process, or this one for "self", has used of the
-// processors until now, by /proc; 0 when it has ended.
-func cpuSeconds(pid string) float64 {
-	text, err := os.ReadFile("/proc/" + pid + "/stat")
+// cpuSeconds is what the process has used of the processors until now, by /proc; 0
+// when it has ended.
+func cpuSeconds(pid int) float64 {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0
 	}

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -74,14 +73,14 @@ func (s settings) run(folder string, interrupted <-chan os.Signal) (*result, err
 	}
 	r.profile("after-warm-up")
 
-	before := cpuSeconds(strconv.Itoa(r.gateway.pid()))
+	before := cpuSeconds(r.gateway.pid())
 	began := time.Now()
 	series, err := r.load("load", s.For, interrupted, s.Seed)
 	if err != nil {
 		return r.res, err
 	}
 	r.res.Seconds = time.Since(began).Seconds()
-	r.res.GatewayCores = (cpuSeconds(strconv.Itoa(r.gateway.pid())) - before) / r.res.Seconds
+	r.res.GatewayCores = (cpuSeconds(r.gateway.pid()) - before) / r.res.Seconds
 	r.res.RSS = truth.Thirds(series)
 	r.res.RSSMax = maximum(series)
 	return r.res, r.finish()

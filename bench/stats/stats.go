@@ -1,13 +1,18 @@
-package main
+// Package stats makes figures of values that were measured in turns: what is compared
+// is measured in the same short time, so that what the machine does meanwhile falls on
+// both. It is pure, and knows nothing of what was measured.
+//
+// The benchmarks below bench call it. Nothing here survives anything.
+package stats
 
 import (
 	"math/rand/v2"
 	"slices"
 )
 
-// median returns the middle of the values, the mean of the two middle ones of an
+// Median returns the middle of the values, the mean of the two middle ones of an
 // even number, and 0 of none.
-func median(list []float64) float64 {
+func Median(list []float64) float64 {
 	s := slices.Sorted(slices.Values(list))
 	n := len(s)
 	switch {
@@ -20,9 +25,9 @@ func median(list []float64) float64 {
 	}
 }
 
-// quantile returns the value below which a share q of the values lies, the nearest
+// Quantile returns the value below which a share q of the values lies, the nearest
 // of them, and 0 of none. It puts them in order.
-func quantile(list []float64, q float64) float64 {
+func Quantile(list []float64, q float64) float64 {
 	if len(list) == 0 {
 		return 0
 	}
@@ -33,11 +38,11 @@ func quantile(list []float64, q float64) float64 {
 // resamples is how often the bootstrap draws.
 const resamples = 10000
 
-// interval bounds the median of which the values are a sample with 95 %: it draws
+// Interval bounds the median of which the values are a sample with 95 %: it draws
 // as many of them as there are, with replacement, and takes what lies between the
 // 2.5th and the 97.5th hundredth of the medians of such draws. The same values and
 // the same seed give the same interval.
-func interval(list []float64, seed uint64) (low, high float64) {
+func Interval(list []float64, seed uint64) (low, high float64) {
 	if len(list) == 0 {
 		return 0, 0
 	}
@@ -48,21 +53,7 @@ func interval(list []float64, seed uint64) (low, high float64) {
 		for j := range draw {
 			draw[j] = list[r.IntN(len(list))]
 		}
-		medians[i] = median(draw)
+		medians[i] = Median(draw)
 	}
-	return quantile(medians, 0.025), quantile(medians, 0.975)
-}
-
-// turns returns in which order so many systems are measured in a round: as they
-// are listed, and in the next round the other way round, so that each stands before
-// and after each other equally often.
-func turns(systems, round int) []int {
-	order := make([]int, systems)
-	for i := range order {
-		order[i] = i
-	}
-	if round%2 == 1 {
-		slices.Reverse(order)
-	}
-	return order
+	return Quantile(medians, 0.025), Quantile(medians, 0.975)
 }
