@@ -8,11 +8,12 @@ import (
 	"reflect"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/pkoukk/tiktoken-go"
+	loader "github.com/pkoukk/tiktoken-go-loader"
 
 	"github.com/caddy-llmlb/caddy-llmlb/llmlb"
 )
@@ -22,14 +23,7 @@ func always(string) bool { return true }
 // sampling returns options that ask for a sample, with the vocabulary there.
 func sampling(tb testing.TB) *Options {
 	tb.Helper()
-	vocabulary.once.Do(loadVocabulary)
-	if vocabulary.ready.Load() == nil {
-		// Another test's request may have begun to load it.
-		loadVocabulary()
-	}
-	if tokenCounter() == nil {
-		tb.Fatal("the vocabulary cannot be loaded")
-	}
+	keepVocabulary(tb)
 	o := *testOptions
 	o.Sample = always
 	return &o
@@ -266,11 +260,39 @@ func TestClip(t *testing.T) {
 	}
 }
 
+// keepVocabulary has the vocabulary there, and it stays.
+func keepVocabulary(tb testing.TB) {
+	tb.Helper()
+	vocabulary.mu.Lock()
+	vocabulary.wanted = true // so that no request loads it, and nobody lets it go
+	vocabulary.mu.Unlock()
+	vocabulary.ready.Store(oneVocabulary())
+	if tokenCounter() == nil {
+		tb.Fatal("the vocabulary cannot be loaded")
+	}
+}
+
+var oneVocabulary = sync.OnceValue(newVocabulary)
+
+// forgetVocabulary makes the process as it was when it began, for one test.
+func forgetVocabulary(t *testing.T) {
+	t.Helper()
+	forget := func() {
+		vocabulary.mu.Lock()
+		defer vocabulary.mu.Unlock()
+		vocabulary.wanted, vocabulary.hopeless = false, false
+		vocabulary.ready.Store(nil)
+	}
+	forget()
+	t.Cleanup(forget)
+}
+
 // The vocabulary is loaded when a request first needs it, and no request waits for
-// that: until it is there, prompts are estimated as without.
+// that: until it is there, prompts are estimated as without. When nobody has needed
+// it for a while it goes, and comes back when somebody does.
 func TestVocabularyIsLoadedAside(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		vocabulary.once, vocabulary.ready = sync.Once{}, atomic.Pointer[tiktoken.Tiktoken]{}
+		forgetVocabulary(t)
 		o := *testOptions
 		ratio := func(want bool) float64 {
 			o.Sample = func(string) bool { return want }
@@ -295,7 +317,42 @@ func TestVocabularyIsLoadedAside(t *testing.T) {
 		if r := ratio(true); r == 0 {
 			t.Error("no ratio once the vocabulary is there")
 		}
+		for range 5 { // each use keeps it
+			time.Sleep(vocabularyIdle - time.Second)
+			if r := ratio(true); r == 0 {
+				t.Error("it has gone while it was in use")
+			}
+		}
+		for range 3 { // what needs no sample does not
+			time.Sleep(vocabularyIdle)
+			ratio(false)
+		}
+		if vocabulary.ready.Load() != nil {
+			t.Error("it stays though nobody needs it")
+		}
+		ratio(true)
+		synctest.Wait()
+		if r := ratio(true); r == 0 {
+			t.Error("no ratio once it is needed again")
+		}
+		time.Sleep(3 * vocabularyIdle)
 	})
+}
+
+// What is counted is what the library counts that knows the vocabulary by name.
+func TestVocabularyCountsAsTheLibrary(t *testing.T) {
+	tiktoken.SetBpeLoader(loader.NewOfflineLoader())
+	want, err := tiktoken.GetEncoding(tiktoken.MODEL_O200K_BASE)
+	if err != nil {
+		t.Fatal(err)
+	}
+	count := counterOf(oneVocabulary())
+	for _, s := range worstTexts() {
+		text := s.text[:min(len(s.text), 4<<10)]
+		if got, want := count(text), len(want.EncodeOrdinary(text)); got != want || got == 0 {
+			t.Errorf("%s: %d tokens, want %d", s.name, got, want)
+		}
+	}
 }
 
 // A library that stumbles over somebody's text must not end the request.
