@@ -1,16 +1,20 @@
 package llmlb
 
+import "time"
+
 // How long a prompt is in tokens is believed by, in this order: what usage has
 // taught of its model, a sample of the prompt itself, what samples for the model
 // have come to, and DefaultRatio.
 
 const (
-	// manySamples is how many answered prompts of a model are sampled each,
-	// and sampleEvery one in how many after that, as long as no answer tells
-	// how many tokens its prompt had: there are engines that never do, and a
-	// sample costs more time than all else that is done for a request.
-	manySamples = 32
-	sampleEvery = 16
+	// manySamples is how many answered prompts of a model are sampled, and
+	// someSamples how many more each time that samplesAgain has passed, as long
+	// as no answer tells how many tokens its prompt had. Most streams never do,
+	// for their clients do not ask for it, and a sample costs more time than all
+	// else that is done for a request.
+	manySamples  = 32
+	someSamples  = 8
+	samplesAgain = 15 * time.Minute
 )
 
 // NeedsSample reports whether a sample of a prompt for the model should be taken:
@@ -20,16 +24,7 @@ func (p *Pool) NeedsSample(model string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	u := p.uses[use{model: model}]
-	switch {
-	case u == nil:
-		return true
-	case u.prompts >= enoughAnswers:
-		return false
-	case u.samples < manySamples:
-		return true
-	}
-	u.unsampled++
-	return u.unsampled%sampleEvery == 0
+	return u == nil || u.prompts < enoughAnswers && u.samples < manySamples
 }
 
 // believed returns the bytes per token to go by for a prompt with the given ratio
@@ -46,12 +41,17 @@ func (u *usage) believed(sample float64) float64 {
 	return DefaultRatio
 }
 
-// learnSample takes in the sample of a prompt that was answered: names of models
-// that nobody serves must not push out what is known of those that are.
-func (u *usage) learnSample(sample float64) {
+// learnSample takes in the sample of a prompt that was answered, 0 where none was
+// taken: names of models that nobody serves must not push out what is known of
+// those that are.
+func (u *usage) learnSample(sample float64, now time.Time) {
 	if sample <= 0 {
+		if u.samples >= manySamples && now.Sub(u.sampledAt) >= samplesAgain {
+			u.samples = manySamples - someSamples
+		}
 		return
 	}
+	u.sampledAt = now
 	sample = min(max(sample, minRatio), maxRatio)
 	if u.samples++; u.samples == 1 {
 		u.sampled = sample

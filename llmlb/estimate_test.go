@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"testing"
+	"time"
 )
 
 // Until answers have told how long the prompts of a model are, a prompt is as long
@@ -66,7 +67,7 @@ func TestSamplesAreTakenWhileTheyTellMore(t *testing.T) {
 		{"known", 3, []answer{{model: "m", bytes: 4400, prompt: 1000}}, 0},
 		{"another model's", 3, []answer{{model: "other", bytes: 4400, prompt: 1000}}, 160},
 		{"no usage yet", 31, []answer{{model: "m", bytes: 4400, ratio: 4, output: 9}}, 160},
-		{"never any usage", 32, []answer{{model: "m", bytes: 4400, ratio: 4, output: 9}}, 10},
+		{"never any usage", 32, []answer{{model: "m", bytes: 4400, ratio: 4, output: 9}}, 0},
 	} {
 		p, _ := taught(t, tc.n, tc.answers...)
 		if got := asks(p, "m", 160); got != tc.want {
@@ -76,6 +77,32 @@ func TestSamplesAreTakenWhileTheyTellMore(t *testing.T) {
 	p, _ := taught(t, 40, answer{model: "m", bytes: 4400, ratio: 4, output: 9})
 	if n := testing.AllocsPerRun(100, func() { p.NeedsSample("m") }); n > 0 {
 		t.Errorf("asking allocates %v times", n)
+	}
+}
+
+// What people send may change where no answer ever tells: a few more prompts are
+// sampled after a quarter of an hour, and the mean follows.
+func TestSamplesAreTakenAgain(t *testing.T) {
+	without := answer{model: "m", bytes: 4400, output: 9}
+	with := func(ratio float64) answer { a := without; a.ratio = ratio; return a }
+	p, s := taught(t, 32, with(4))
+	teach(p, s, t0.Add(14*time.Minute), without)
+	if p.NeedsSample("m") {
+		t.Error("a prompt is to be sampled though samples are fresh")
+	}
+	again := t0.Add(16 * time.Minute)
+	teach(p, s, again, without)
+	n := 0
+	for ; n < 100 && p.NeedsSample("m"); n++ {
+		teach(p, s, again, with(2))
+	}
+	if n != 8 {
+		t.Errorf("%d more samples, want 8", n)
+	}
+	c := NewCall(p, s, again)
+	c.Features = Features{Model: "m", PromptBytes: 4000}
+	if p.Calibrate(c); c.InputTokens < 1100 || c.InputTokens > 1300 {
+		t.Errorf("%d tokens in 4,000 bytes, want the mean of 4 and lately 2 bytes each", c.InputTokens)
 	}
 }
 

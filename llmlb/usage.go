@@ -23,7 +23,7 @@ type usage struct {
 
 	sampled   float64 // mean bytes per token of samples, fading
 	samples   int
-	unsampled int // prompts that were not sampled since there were enough
+	sampledAt time.Time
 }
 
 const (
@@ -95,7 +95,7 @@ func (p *Pool) learnUsage(c *Call, now time.Time) {
 	defer p.mu.Unlock()
 	all := p.use(use{model: c.Model}, now)
 	p.errors.observe(c)
-	all.learnSample(c.Ratio)
+	all.learnSample(c.Ratio, now)
 	if c.PromptTokens > 0 && c.TokenIDs == 0 && c.PromptBytes >= minPrompt {
 		all.learnRatio(c.PromptBytes, c.PromptTokens)
 	}
