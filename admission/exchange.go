@@ -74,7 +74,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 }
 
 func (x *exchange) record() {
-	x.rec = &recorder{ResponseWriterWrapper: &caddyhttp.ResponseWriterWrapper{ResponseWriter: x.writer}}
+	x.rec = &recorder{ResponseWriterWrapper: caddyhttp.ResponseWriterWrapper{ResponseWriter: x.writer}, call: x.call}
 }
 
 // begin makes everything ready for the proxy.

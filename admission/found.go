@@ -20,20 +20,23 @@ type found struct {
 type fields []field
 
 type field struct {
-	name   string
-	values []string
+	name  string
+	alone bool
+	one   string   // the value, where it is alone
+	all   []string // else
 }
 
 func copyOf(h http.Header) fields {
-	n := 0
-	for _, v := range h {
-		n += len(v)
+	if len(h) == 0 {
+		return nil
 	}
-	f, all := make(fields, 0, len(h)), make([]string, 0, n)
+	f := make(fields, 0, len(h))
 	for name, v := range h {
-		begin := len(all)
-		all = append(all, v...)
-		f = append(f, field{name, all[begin:len(all):len(all)]})
+		if len(v) == 1 {
+			f = append(f, field{name: name, alone: true, one: v[0]})
+		} else {
+			f = append(f, field{name: name, all: slices.Clone(v)})
+		}
 	}
 	return f
 }
@@ -42,7 +45,11 @@ func copyOf(h http.Header) fields {
 func (f fields) put(h http.Header) {
 	clear(h)
 	for _, f := range f {
-		h[f.name] = slices.Clone(f.values)
+		if f.alone {
+			h[f.name] = []string{f.one}
+		} else {
+			h[f.name] = slices.Clone(f.all)
+		}
 	}
 }
 

@@ -3,6 +3,8 @@ package admission
 import (
 	"net/http"
 	"strings"
+
+	"github.com/caddy-llmlb/caddy-llmlb/llmlb"
 )
 
 // stripped are request headers that no client may send on: our own answer's
@@ -10,11 +12,7 @@ import (
 // tell its load in the answer; and those by which engines and their side-cars are
 // steered to a rank, a worker or a peer.
 var stripped = []string{
-	"X-Llm-Endpoint",
-	"X-Llm-Decision",
-	"X-Llm-Matched-Tokens",
-	"X-Llm-Attempts",
-	"X-Llm-Queue-Wait",
+	llmlb.HeaderEndpoint, llmlb.HeaderDecision, llmlb.HeaderMatched, llmlb.HeaderAttempts, llmlb.HeaderWait,
 
 	"Endpoint-Load-Metrics-Format",
 

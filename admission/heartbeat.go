@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"maps"
-	"mime"
 	"net/http"
 	"strings"
 	"sync"
@@ -190,12 +189,7 @@ func (b *heartbeat) hand(status int) mode {
 // follows reports whether an answer with these headers can follow a comment.
 func follows(h http.Header) bool {
 	e := h.Get("Content-Encoding")
-	return mediaType(h.Get("Content-Type")) == eventStream && (e == "" || strings.EqualFold(e, "identity"))
-}
-
-func mediaType(contentType string) string {
-	t, _, _ := mime.ParseMediaType(contentType)
-	return t
+	return answer.MediaType(h.Get("Content-Type")) == eventStream && (e == "" || strings.EqualFold(e, "identity"))
 }
 
 // Header returns the answer's headers, which are the client's once nobody else

@@ -8,12 +8,10 @@ import (
 	"github.com/caddy-llmlb/caddy-llmlb/llmlb"
 )
 
-// headerAttempts is the transport's. An answer was kept with the number of its
-// own attempt, and there may have been more.
-const headerAttempts = "X-Llm-Attempts"
-
-// relay answers with what an endpoint said that had no better answer.
+// relay answers with what an endpoint said that had no better answer. It was kept
+// with the number of its own attempt, and there may have been more.
 func (x *exchange) relay(k *llmlb.Kept) error {
+	x.call.Placed = llmlb.Placed{} // k has its own
 	h := x.rec.Header()
 	for name, v := range k.Header {
 		switch http.CanonicalHeaderKey(name) {
@@ -22,8 +20,8 @@ func (x *exchange) relay(k *llmlb.Kept) error {
 			h[name] = v
 		}
 	}
-	if h[headerAttempts] != nil {
-		h.Set(headerAttempts, strconv.Itoa(x.call.Attempts))
+	if h[llmlb.HeaderAttempts] != nil {
+		h.Set(llmlb.HeaderAttempts, strconv.Itoa(x.call.Attempts))
 	}
 	if n := x.retryAfter(k); n > 0 {
 		h.Set("Retry-After", strconv.Itoa(n))

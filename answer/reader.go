@@ -1,7 +1,7 @@
 package answer
 
 import (
-	"mime"
+	"strings"
 
 	"github.com/caddy-llmlb/caddy-llmlb/request"
 )
@@ -36,7 +36,7 @@ func New(api, contentType string) Reader {
 	if under == nil {
 		return nil
 	}
-	kind, _, _ := mime.ParseMediaType(contentType)
+	kind := MediaType(contentType)
 	switch {
 	case kind == typeWhole:
 		return newWhole(under)
@@ -46,6 +46,13 @@ func New(api, contentType string) Reader {
 		return newLines(under)
 	}
 	return newEvents(under)
+}
+
+// MediaType returns the type that a Content-Type header names, in small letters and
+// without parameters.
+func MediaType(contentType string) string {
+	kind, _, _ := strings.Cut(contentType, ";")
+	return strings.ToLower(strings.TrimSpace(kind))
 }
 
 // marksEnd reports whether a stream of the API that ends without its mark has

@@ -134,6 +134,10 @@ type Call struct {
 	// must not find this one in its way.
 	Ended func()
 
+	// Placed is what whoever answers the client tells of how the request was placed,
+	// where that is the admission handler. The transport sets it with an answer.
+	Placed Placed
+
 	// Released, when set, is called once when the body is no longer held.
 	Released func()
 

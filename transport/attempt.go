@@ -29,7 +29,9 @@ type attempt struct {
 	deadline time.Duration // first-token deadline, from begun; 0 for none
 	lost     <-chan struct{}
 	cut      <-chan struct{}
-	due      *time.Timer // moves the Lease on; see expect
+	quiet    *llmlb.Lease // moves on when its first token is due, nil if it shows; see expect
+	due      time.Time
+	moved    atomic.Bool
 	watchdog *time.Timer
 
 	phase   atomic.Uint32
@@ -86,10 +88,14 @@ func (a *attempt) watch() {
 }
 
 func (a *attempt) firstLook() time.Duration {
+	first := lookEvery
 	if a.deadline > 0 {
-		return min(a.deadline, lookEvery)
+		first = min(first, a.deadline)
 	}
-	return lookEvery
+	if a.quiet != nil {
+		first = min(first, a.due.Sub(a.begun))
+	}
+	return first
 }
 
 // look gives the attempt up if nothing is to be hoped of it, and else comes back
@@ -116,12 +122,27 @@ func (a *attempt) look() {
 	}
 	switch {
 	case why == nil:
-		a.watchdog.Reset(next)
+		a.watchdog.Reset(a.untilDue(now, next))
 	case a.phase.CompareAndSwap(phase, phaseGivenUp):
 		a.cancel(why)
 	default: // the answer began, or ended, at this very moment
 		a.watchdog.Reset(lookEvery)
 	}
+}
+
+// untilDue moves the Lease on if its first token is due, and returns when to look
+// again.
+func (a *attempt) untilDue(now time.Time, next time.Duration) time.Duration {
+	if a.quiet == nil || a.moved.Load() {
+		return next
+	}
+	if left := a.due.Sub(now); left > 0 {
+		return min(left, next)
+	}
+	if !a.moved.Swap(true) {
+		a.quiet.FirstToken()
+	}
+	return next
 }
 
 // lookSilent waits for the first token: to its deadline, if it has one, and
@@ -196,7 +217,7 @@ func (a *attempt) flow() bool {
 		return a.phase.Load() == phaseFlowing
 	}
 	if a.watchdog != nil {
-		a.watchdog.Reset(min(a.t.stallTimeout(), a.t.firstTokenMin(), lookEvery))
+		a.watchdog.Reset(a.untilDue(time.Now(), min(a.t.stallTimeout(), a.t.firstTokenMin(), lookEvery)))
 	}
 	return true
 }
@@ -217,9 +238,6 @@ func (a *attempt) end(now time.Time, o llmlb.Outcome) {
 	if a.phase.Swap(phaseOver) == phaseOver {
 		return
 	}
-	if a.due != nil {
-		a.due.Stop()
-	}
 	if a.watchdog != nil {
 		a.watchdog.Stop()
 	}
@@ -235,7 +253,7 @@ func (a *attempt) expect() {
 	if c.Lease != nil && c.Generates() && !(a.observed && c.Stream) {
 		c.Lease.Quiet(c.FirstDue())
 		if !c.Encodes { // its prompt is all there is to compute
-			a.due = time.AfterFunc(c.Decision.Predicted, c.Lease.FirstToken)
+			a.quiet, a.due = c.Lease, a.begun.Add(c.Decision.Predicted)
 		}
 	}
 }

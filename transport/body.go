@@ -3,7 +3,6 @@ package transport
 import (
 	"errors"
 	"io"
-	"mime"
 	"net/http"
 	"strings"
 	"time"
@@ -143,7 +142,7 @@ func isText(h http.Header) bool {
 	if e := h.Get("Content-Encoding"); e != "" && !strings.EqualFold(e, "identity") {
 		return false
 	}
-	kind, _, _ := mime.ParseMediaType(h.Get("Content-Type"))
+	kind := answer.MediaType(h.Get("Content-Type"))
 	return kind == "application/json" || kind == "text/plain"
 }
 

@@ -7,41 +7,27 @@ import (
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
+
+	"github.com/caddy-llmlb/caddy-llmlb/llmlb"
 )
 
-// The headers that tell the client how its request was placed, as net/http spells
-// them.
-const (
-	headerEndpoint = "X-Llm-Endpoint"
-	headerDecision = "X-Llm-Decision"
-	headerMatched  = "X-Llm-Matched-Tokens"
-	headerAttempts = "X-Llm-Attempts"
-	headerWait     = "X-Llm-Queue-Wait" // milliseconds; absent where there was none
-)
-
-// decisionHeaders says how the request was placed. What a server says of such, which
-// may be another gateway, is not said of this one, and not at all with headers off.
+// decisionHeaders says how the request was placed, in the answer's own headers or,
+// where the admission handler writes to the client, there: on the way each header
+// costs a placeholder and a copy. What a server says of such, which may be another
+// gateway, is not said of this one, and not at all with headers off.
 func (a *attempt) decisionHeaders(h http.Header) {
-	for _, name := range [...]string{headerEndpoint, headerDecision, headerMatched, headerAttempts, headerWait} {
+	for _, name := range llmlb.PlacedHeaders {
 		delete(h, name)
 	}
 	if a.t.Headers == off {
 		return
 	}
-	c, values := a.call, make([]string, 0, 5) // which all are slices of
-	set := func(name, value string) {
-		values = append(values, value)
-		h[name] = values[len(values)-1 : len(values) : len(values)]
+	p := a.call.PlacedAt(a.endpoint)
+	if a.call.Answering {
+		a.call.Placed = p
+		return
 	}
-	set(headerEndpoint, a.endpoint.Name())
-	if c.Lease != nil {
-		set(headerDecision, c.Decision.Reason.String())
-		set(headerMatched, strconv.Itoa(c.Decision.Matched))
-	}
-	set(headerAttempts, strconv.Itoa(c.Attempts))
-	if c.Waited > 0 {
-		set(headerWait, strconv.FormatInt(max(1, c.Waited.Milliseconds()), 10))
-	}
+	p.Put(h)
 }
 
 // sayWhen adds the Retry-After that engines leave out.

@@ -178,7 +178,7 @@ func TestOnlyTheGatewayAsksForLoad(t *testing.T) {
 			if got := resp.Header.Get("endpoint-load-metrics"); got != test.seen {
 				t.Errorf("the client sees %q, want %q", got, test.seen)
 			}
-			if !strings.Contains(string(body), "usage") || resp.Header.Get(headerEndpoint) == "" {
+			if !strings.Contains(string(body), "usage") || resp.Header.Get(llmlb.HeaderEndpoint) == "" {
 				t.Errorf("the answer is spoilt: %q, %v", body, resp.Header)
 			}
 			if req.Header.Get("endpoint-load-metrics-format") != "JSON" {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
@@ -103,12 +104,17 @@ func (a *attempt) send(req *http.Request) (*http.Response, error) {
 }
 
 func (a *attempt) try(req *http.Request, fresh bool) (*http.Response, *watch, error) {
-	w := &watch{address: a.endpoint.Address(), delays: a.t.delays, now: time.Now}
+	one := &struct {
+		watch   watch
+		request http.Request
+		url     url.URL
+	}{watch: watch{address: a.endpoint.Address(), delays: a.t.delays, now: time.Now}}
+	w := &one.watch
 	// The request belongs to the proxy loop, which may use it again, and while this
 	// one may still be written.
-	req = req.WithContext(w.context(a.ctx))
-	url := *req.URL
-	req.URL, req.Header = &url, maps.Clone(req.Header)
+	one.request, one.url = *req.WithContext(w.context(a.ctx)), *req.URL
+	one.request.URL, one.request.Header = &one.url, maps.Clone(req.Header)
+	req = &one.request
 	if a.observed {
 		// Explicit, or net/http would ask for gzip by itself.
 		req.Header["Accept-Encoding"] = []string{"identity"}

@@ -31,7 +31,7 @@ func backend(t *testing.T, f http.HandlerFunc) string {
 // learns nothing.
 func TestDecisionHeaders(t *testing.T) {
 	address := backend(t, func(w http.ResponseWriter, r *http.Request) {
-		for _, name := range []string{headerEndpoint, headerDecision, headerMatched, headerAttempts, headerWait} {
+		for _, name := range []string{llmlb.HeaderEndpoint, llmlb.HeaderDecision, llmlb.HeaderMatched, llmlb.HeaderAttempts, llmlb.HeaderWait} {
 			w.Header().Set(name, "what the engine thinks")
 		}
 		_, _ = io.WriteString(w, "x")
@@ -49,10 +49,10 @@ func TestDecisionHeaders(t *testing.T) {
 			t.Fatal(err)
 		}
 		h := resp.Header
-		if got := [4]string{h.Get(headerEndpoint), h.Get(headerDecision), h.Get(headerMatched), h.Get(headerAttempts)}; got != test.want {
+		if got := [4]string{h.Get(llmlb.HeaderEndpoint), h.Get(llmlb.HeaderDecision), h.Get(llmlb.HeaderMatched), h.Get(llmlb.HeaderAttempts)}; got != test.want {
 			t.Errorf("%s: got %q, want %q", test.config, got, test.want)
 		}
-		if wait := h.Get(headerWait); wait != "" {
+		if wait := h.Get(llmlb.HeaderWait); wait != "" {
 			t.Errorf("%s: waited %q, as the engine thinks", test.config, wait)
 		}
 		for name, values := range h {
@@ -75,7 +75,7 @@ func TestRequestWithoutCallPassesUntouched(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer resp.Body.Close()
-	if b, _ := io.ReadAll(resp.Body); string(b) != "gzip" || resp.Header.Get(headerEndpoint) != "" {
+	if b, _ := io.ReadAll(resp.Body); string(b) != "gzip" || resp.Header.Get(llmlb.HeaderEndpoint) != "" {
 		t.Errorf("got %q with %v", b, resp.Header)
 	}
 	if _, ours := resp.Body.(*body); ours {
