@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"net/http/httptrace"
+	"net/textproto"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -33,6 +34,7 @@ type watch struct {
 	address string
 	delays  *delays
 	now     func() time.Time
+	under   untraced // what its hooks stand on
 
 	got      atomic.Bool  // a connection was there: without one nothing was sent
 	reused   atomic.Bool  // it had served a request before
@@ -44,12 +46,21 @@ type watch struct {
 	failure error // why there was no connection
 }
 
-// context returns ctx with the watch's hooks. Hooks already there stay.
+// context returns ctx with the watch's hooks. Hooks already there stay. The one that
+// reverse_proxy sets is taken over as it is, since net/http would join the two by
+// reflection, which costs more than all the rest that is done here.
 func (w *watch) context(ctx context.Context) context.Context {
+	var informed func(int, textproto.MIMEHeader) error
+	if t := httptrace.ContextClientTrace(ctx); t != nil && onlyInforms(t) {
+		informed = t.Got1xxResponse
+		w.under = untraced{ctx}
+		ctx = &w.under
+	}
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
-		ConnectStart: func(string, string) { w.dial(w.now()) },
-		ConnectDone:  func(_, _ string, err error) { w.dialed(w.now(), err) },
-		DNSDone:      func(i httptrace.DNSDoneInfo) { w.fail(i.Err) },
+		Got1xxResponse: informed,
+		ConnectStart:   func(string, string) { w.dial(w.now()) },
+		ConnectDone:    func(_, _ string, err error) { w.dialed(w.now(), err) },
+		DNSDone:        func(i httptrace.DNSDoneInfo) { w.fail(i.Err) },
 		TLSHandshakeDone: func(_ tls.ConnectionState, err error) {
 			w.fail(err)
 		},
@@ -64,6 +75,26 @@ func (w *watch) context(ctx context.Context) context.Context {
 		},
 		GotFirstResponseByte: func() { w.answered.Store(true) },
 	})
+}
+
+// onlyInforms reports whether a trace has no hook but that for informational answers.
+func onlyInforms(t *httptrace.ClientTrace) bool {
+	return t.GetConn == nil && t.GotConn == nil && t.PutIdleConn == nil && t.GotFirstResponseByte == nil &&
+		t.Got100Continue == nil && t.DNSStart == nil && t.DNSDone == nil && t.ConnectStart == nil && t.ConnectDone == nil &&
+		t.TLSHandshakeStart == nil && t.TLSHandshakeDone == nil && t.WroteHeaderField == nil && t.WroteHeaders == nil &&
+		t.Wait100Continue == nil && t.WroteRequest == nil
+}
+
+// untraced is a context without the trace that it has.
+type untraced struct{ context.Context }
+
+// Value implements [context.Context].
+func (c *untraced) Value(key any) any {
+	v := c.Context.Value(key)
+	if _, is := v.(*httptrace.ClientTrace); is {
+		return nil
+	}
+	return v
 }
 
 func (w *watch) dial(now time.Time) {

@@ -8,6 +8,10 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"net/http/httptrace"
+	"net/textproto"
+	"reflect"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -346,4 +350,48 @@ func TestClientCannotHaveItsRequestRepeated(t *testing.T) {
 		}
 		tr.Transport.CloseIdleConnections()
 	})
+}
+
+// Whoever traces the connection of a request goes on doing so, and informational
+// answers reach the proxy, which passes them on.
+func TestTracesThatAreThereStay(t *testing.T) {
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusEarlyHints)
+	}))
+	defer srv.Close()
+	for _, full := range []bool{false, true} {
+		var informed, connected int
+		trace := &httptrace.ClientTrace{Got1xxResponse: func(code int, _ textproto.MIMEHeader) error {
+			informed = code
+			return nil
+		}}
+		if full {
+			trace.GotConn = func(httptrace.GotConnInfo) { connected++ }
+		}
+		w := &watch{delays: new(delays), now: time.Now}
+		req, err := http.NewRequestWithContext(w.context(httptrace.WithClientTrace(t.Context(), trace)), http.MethodGet, srv.URL, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := srv.Client().Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if informed != http.StatusEarlyHints || full != (connected == 1) || !w.got.Load() || !w.answered.Load() {
+			t.Errorf("informed of %d, told of %d connections, the watch of one: %v", informed, connected, w.got.Load())
+		}
+	}
+}
+
+// A hook that a newer Go adds must be asked for in onlyInforms.
+func TestAllHooksOfATraceAreKnown(t *testing.T) {
+	for f := range reflect.TypeFor[httptrace.ClientTrace]().Fields() {
+		trace := new(httptrace.ClientTrace)
+		v := reflect.ValueOf(trace).Elem().FieldByIndex(f.Index)
+		v.Set(reflect.MakeFunc(f.Type, func([]reflect.Value) []reflect.Value { return nil }))
+		if got, want := onlyInforms(trace), f.Name == "Got1xxResponse"; got != want {
+			t.Errorf("with %s alone it is %v", f.Name, got)
+		}
+	}
 }
