@@ -181,7 +181,7 @@ func (x *exchange) late() *refusal {
 // matter: its time counts from its arrival.
 func (x *exchange) again() bool {
 	c := x.call
-	if !x.grants || !x.waits() || x.gone() || !time.Now().Before(x.until()) {
+	if !x.grants || c.GivenUp() || !x.waits() || x.gone() || !time.Now().Before(x.until()) {
 		return false
 	}
 	switch {

@@ -295,7 +295,9 @@ func TestRetriesDoNotDoubleAnOutage(t *testing.T) {
 			}
 			ended := g.attempts("a")
 			t.Logf("attempts at the server that is gone: %v", ended)
-			if n := total(ended) - before; n > 20 {
+			// Eight at a time cannot all go there before the first refusals are known.
+			// A hundred at once can, on a machine that has no time for them.
+			if n := total(ended) - before; queue != "" && n > 20 {
 				t.Errorf("%d of 100 requests were tried at the server that is gone", n)
 			}
 			if n := total(ended) + total(g.attempts("b")); n >= 150 {

@@ -44,12 +44,16 @@ func (c *Call) ReleaseBody() {
 	if c.body != nil {
 		c.body.drop()
 	}
-	c.Body, c.Blocks = nil, nil
+	c.Body, c.Blocks, c.givenUp = nil, nil, true
 	if f := c.Released; f != nil {
 		c.Released = nil
 		f()
 	}
 }
+
+// GivenUp reports whether the body was given up. Nothing of the Call can be sent
+// again then, whatever becomes of the answer that was on its way.
+func (c *Call) GivenUp() bool { return c.givenUp }
 
 func (b *content) drop() {
 	b.mu.Lock()

@@ -181,7 +181,7 @@ func briefly(e *Endpoint, a *Asking) string {
 	b := e.Brief(a)
 	rate, fresh := b.Rate(a)
 	return fmt.Sprintln(b.Load(a), rate, fresh, b.LoadDelay(ModelHash("adapter"), a.now), b.Well, b.CacheID, b.Share,
-		b.Recent, b.PrefillTokens, b.OutputTokens, b.ColdCalls, b.Others, b.All, b.Hits, b.Prompts, b.Models, b.room-a.at)
+		b.Recent, b.PrefillTokens, b.OutputTokens, b.ColdCalls, b.Others, b.All, b.Hits, b.Prompts, b.Models, b.loads, b.room-a.at)
 }
 
 // plainLoad is the account as the ledger tells it, less what must have been computed.

@@ -145,6 +145,7 @@ type Call struct {
 	forgiven int  // attempts that reached nobody, before the Call waited
 	worked   bool // see Worked
 	body     *content
+	givenUp  bool   // see GivenUp
 	failedAs uint16 // outcomes of attempts that counted against a circuit, as a set
 	expected int    // ExpectedOutput, once asked for
 }

@@ -184,6 +184,7 @@ func (e *Endpoint) ObserveScrapeError(now time.Time, reason string) (news bool) 
 	e.scrapedAt, e.scrapeError = now, reason
 	if now.Sub(e.ledger.signals.At) > modelsKeep {
 		e.served.resident = resident{} // may have been unloaded long ago
+		e.touch()
 	}
 	return news
 }

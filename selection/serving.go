@@ -30,7 +30,7 @@ func (s *serving) next(upstreams reverseproxy.UpstreamPool, r *http.Request, w h
 	if s.last != nil {
 		s.failed(now)
 	}
-	if whole := s.guard(r); c.Exhausted || !whole || s.spent() {
+	if whole := s.guard(r); c.Exhausted || c.GivenUp() || !whole || s.spent() {
 		c.Exhausted = true
 		s.giveBack(now)
 		return nil

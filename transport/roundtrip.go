@@ -251,10 +251,15 @@ func (a *attempt) pass(resp *http.Response, r answer.Reader, h held, o llmlb.Out
 	b := a.newBody(resp.Body, r, h, o)
 	b.text = isText(resp.Header)
 	b.count(len(h.head))
-	if b.stream() {
+	switch {
+	case b.stream():
 		// Cut or not, it must be possible to see: HTTP/1.1 shows an abort of what
 		// has no length.
 		resp.Header.Del("Content-Length")
+		resp.ContentLength = -1
+	case !b.text && resp.ContentLength > 0:
+		// Sound can be played as it comes, and this is what the proxy goes by. The
+		// client still sees the length.
 		resp.ContentLength = -1
 	}
 	resp.Body = b
