@@ -53,8 +53,8 @@ func place(c *llmlb.Call, now time.Time) (p queue.Placement) {
 			p = queue.Placement{Answer: queue.Placed}
 		}
 	}()
-	v, e, uncached := selection.Place(c, now)
-	p = queue.Placement{For: e, Uncached: uncached, Why: uint8(v)}
+	v, e, effort := selection.Place(c, now)
+	p = queue.Placement{For: e, Effort: effort, Why: uint8(v)}
 	switch v {
 	case selection.Granted:
 		p.Answer = queue.Placed

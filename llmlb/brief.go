@@ -154,7 +154,11 @@ func (b *Brief) makesRoom(a *Asking) {
 	}
 	at(e.quietDue)
 	if b.rate.Samples >= enoughSamples {
-		at(e.prefills.fallsTo(b.Booked.PrefillTokens-b.Booked.Phantom, b.rate.Speed))
+		// Others may come to ask meanwhile, and go.
+		for _, several := range []bool{false, true} {
+			horizon := Horizon(b.rate.Speed, b.Booked.Running, several)
+			at(e.prefills.fallsTo(horizon, b.Booked.PrefillTokens-b.Booked.Phantom, b.rate.Speed))
+		}
 	}
 }
 

@@ -33,6 +33,7 @@ type Pool struct {
 	errors    estimateErrors
 	homes     homes
 	picks     picks
+	askers    askers
 	budget    budget
 	begun     time.Time // when the first endpoint was put to use
 

@@ -35,26 +35,11 @@ func (p *prefills) remove(l *Lease, now time.Time) {
 	}
 }
 
-// Engines take what they find when a step ends, as many prompt tokens as they compute
-// in one: stepTokensMost by default on large accelerators (max_num_batched_tokens).
-// With less than that they would run dry before the next prompts come. But no more
-// than horizonMost seconds are given to slow ones, and horizonLeast to any.
-const (
-	stepTokensMost            = 8 << 10
-	horizonLeast, horizonMost = 0.5, 0.6
-)
-
-// Horizon is how much prefill keeps an endpoint busy that computes so many tokens a
-// second, in tokens.
-func Horizon(speed float64) float64 {
-	return min(max(stepTokensMost, horizonLeast*speed), horizonMost*speed)
-}
-
-// fallsTo is when that much work will have become as little as the horizon asks for
-// by nothing but computing, at that many tokens a second. Zero for not before a
-// first token comes.
-func (p *prefills) fallsTo(work, speed float64) time.Time {
-	over := work - Horizon(speed)
+// fallsTo is when that much work will have become as little as the horizon by
+// nothing but computing, at that many tokens a second. Zero for not before a first
+// token comes.
+func (p *prefills) fallsTo(horizon, work, speed float64) time.Time {
+	over := work - horizon
 	if len(p.leases) == 0 || over <= 0 || over >= progressMost*float64(p.leases[0].effort) {
 		return time.Time{}
 	}

@@ -88,13 +88,3 @@ func TestWhenComputingAloneMakesRoom(t *testing.T) {
 		t.Errorf("room after %v, want 3,600 tokens after the first has ended", got)
 	}
 }
-
-// What an engine is given at once fills a step on a fast one, and is half a second's
-// work on any.
-func TestHorizon(t *testing.T) {
-	for _, tc := range []struct{ speed, want float64 }{{500, 300}, {10_000, 6000}, {15_000, 8192}, {40_000, 20_000}} {
-		if got := Horizon(tc.speed); got != tc.want {
-			t.Errorf("%.0f tokens at %.0f a second, want %.0f", got, tc.speed, tc.want)
-		}
-	}
-}

@@ -53,7 +53,7 @@ func newLobby(b testing.TB, waiting, warm, tenants, endpoints int) *lobby {
 func (l *lobby) choose(c *llmlb.Call, _ time.Time) Placement {
 	switch g := l.all[c.Attempts]; {
 	case g.home != nil && g.home != l.free && g.patience > 0:
-		return Placement{Answer: Busy, For: g.home.Endpoint, Uncached: 100}
+		return Placement{Answer: Busy, For: g.home.Endpoint, Effort: 100}
 	case l.free == nil:
 		return Placement{Answer: Busy}
 	default:

@@ -37,7 +37,7 @@ func (q *Queue) pump(e *llmlb.Endpoint, now time.Time, lines ...*line) (again bo
 			}
 		case at.For != nil && at.For != l.endpoint:
 			moves++
-			q.move(w, q.warmLine(l.kind.name, at.For), at.Uncached)
+			q.move(w, q.warmLine(l.kind.name, at.For), at.Effort)
 		case at.For == nil && l.endpoint != nil: // it has no reason to wait for this one any more
 			moves++
 			q.move(w, q.coldLine(l.kind.name), 0)

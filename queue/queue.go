@@ -40,8 +40,8 @@ type Placement struct {
 	// other; nil when the first with room will do.
 	For *llmlb.Endpoint
 
-	// Uncached is the prompt tokens that the Call would cost there.
-	Uncached int
+	// Effort is what computing the Call's prompt would take there: see llmlb.Work.
+	Effort int
 
 	// Why is more about it for whoever gave the answer: see Waiter.Why.
 	Why uint8
@@ -160,7 +160,7 @@ func (q *Queue) straight(w *Waiter, c *class, now time.Time) bool {
 		q.grant(w, now)
 		return true
 	case p.For != nil:
-		q.enter(w, q.warmLine(w.Kind, p.For), p.Uncached)
+		q.enter(w, q.warmLine(w.Kind, p.For), p.Effort)
 	default:
 		l := q.coldLine(w.Kind)
 		q.enter(w, l, 0)

@@ -91,7 +91,7 @@ func (s *site) choose(g *guest) (Placement, *end) {
 	case usable == 0:
 		return Placement{Answer: Nowhere}, nil
 	case h != nil && !h.down && free != h && usable > 1 && s.ahead(g) <= g.patience && !g.Call.Impatient:
-		return Placement{Answer: Busy, For: h.Endpoint, Uncached: g.Call.InputTokens}, nil
+		return Placement{Answer: Busy, For: h.Endpoint, Effort: g.Call.InputTokens}, nil
 	case free == nil:
 		return Placement{Answer: Busy}, nil
 	}

@@ -43,7 +43,7 @@ type Waiter struct {
 
 	tokens  int     // prompt and expected output
 	cost    float64 // what it is thought to cost
-	work    int     // prompt tokens, at the endpoint it waits for
+	work    int     // the effort of its prompt, at the endpoint it waits for
 	charged float64
 	pending float64 // what of it the tenant may get back, by its weight
 	open    bool    // granted and not settled
@@ -58,8 +58,8 @@ func (w *Waiter) Answer() Answer { return w.answer }
 // Why is the Placement's, likewise.
 func (w *Waiter) Why() uint8 { return w.why }
 
-// Ahead returns the prompt tokens of those who stand before the Call in the line
-// for an endpoint, as far as they will be served before it. Selection asks while
+// Ahead returns the effort of the prompts of those who stand before the Call in the
+// line for an endpoint, as far as they will be served before it. Selection asks while
 // it places the Call.
 func (w *Waiter) Ahead(e *llmlb.Endpoint) float64 {
 	mine := w.tenant.class

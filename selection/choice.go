@@ -56,7 +56,7 @@ type seat struct {
 	parts     int32 // where in choice.said it begins what they said
 
 	share   float64 // of its usual share of work: 1, less while it warms up or is degraded
-	ahead   float64 // prompt tokens of those who wait for it and will be served before this Call
+	ahead   float64 // the effort of those who wait for it and will be served before this Call
 	own     int     // our own open calls
 	cold    int     // those of them that were cold
 	matched int     // prompt tokens believed to be in its KV cache

@@ -73,6 +73,9 @@ func (ch *choice) survey() {
 	ch.where.note(ch.holders)
 	ch.asking = ch.call.Pool.Asking(ch.now, ch.settings)
 	generates := ch.call.Generates()
+	if generates {
+		ch.call.Pool.Asked(ch.call, ch.now)
+	}
 	for i := range ch.seats {
 		s := &ch.seats[i]
 		b := s.endpoint.Brief(&ch.asking)

@@ -22,12 +22,12 @@ func Grant(c *llmlb.Call, now time.Time) Verdict {
 // Place is Grant for a Call that can wait: an endpoint that has as much work as
 // keeps it busy is not given more. The verdict is then [Busy]. It comes with the
 // endpoint that the Call waits for because its prefix is there, nil when it takes
-// the first that has room, and with the prompt tokens that it will cost there.
-func Place(c *llmlb.Call, now time.Time) (v Verdict, waitsFor *llmlb.Endpoint, uncached int) {
+// the first that has room, and with the effort of computing its prompt there.
+func Place(c *llmlb.Call, now time.Time) (v Verdict, waitsFor *llmlb.Endpoint, effort int) {
 	return place(c, now, true)
 }
 
-func place(c *llmlb.Call, now time.Time, hold bool) (v Verdict, waitsFor *llmlb.Endpoint, uncached int) {
+func place(c *llmlb.Call, now time.Time, hold bool) (v Verdict, waitsFor *llmlb.Endpoint, effort int) {
 	c.Held = false
 	if c.Lease != nil {
 		return Granted, nil, 0
@@ -51,7 +51,7 @@ func place(c *llmlb.Call, now time.Time, hold bool) (v Verdict, waitsFor *llmlb.
 	case v == Granted:
 		kept.remember(c, ix, now)
 	case v == Busy && picked != nil:
-		return v, picked.endpoint, ch.uncached(picked)
+		return v, picked.endpoint, int(ch.effort(picked))
 	}
 	return v, nil, 0
 }

@@ -49,7 +49,7 @@ func roomIn(e *llmlb.Endpoint, load *llmlb.Load, now time.Time) bool {
 	case !load.Blind && calls >= mostQueued && sig.Waiting >= 1:
 		return false
 	}
-	return load.PrefillTokens-load.Phantom < llmlb.Horizon(rate.Speed)
+	return load.PrefillTokens-load.Phantom < llmlb.Horizon(rate.Speed, load.Running, e.Pool().Several(now))
 }
 
 // roomUnknown is roomIn for an endpoint of unknown speed. Where answers come whole

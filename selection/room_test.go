@@ -76,6 +76,36 @@ func TestRoomByTheSpeedSeen(t *testing.T) {
 	}
 }
 
+// Where answers are being written an endpoint is given more at once, while one tenant
+// alone asks. As soon as a second does, half a second's work is the most, so that
+// nobody waits long in an engine behind what another has sent.
+func TestRoomBesideAnswers(t *testing.T) {
+	const address, speed, tokens = "10.4.0.1:8000", 20_000, 100
+	for _, tc := range []struct {
+		answers int
+		second  bool    // tenant
+		want    float64 // seconds
+	}{{0, false, 0.5}, {8, false, 2}, {8, true, 0.5}} {
+		w := newWorld(t, address)
+		w.teach(speed)
+		w.scrapeAll(0, 0, 0.1)
+		w.occupy(address, tc.answers)
+		if tc.second {
+			c := w.call(prompt(part{"another tenant's", 1}))
+			c.Tenant = "second"
+			if v, _, _ := Place(c, w.now); v != Granted {
+				t.Fatalf("verdict %v, want Granted", v)
+			}
+		}
+		w.pool.Lock()
+		want := int(tc.want * w.endpoint(address).Speed().Speed / tokens)
+		w.pool.Unlock()
+		if n := w.placed(600, tokens, false); n < want-5 || n > want+5 {
+			t.Errorf("beside %d answers, second tenant %v: %d calls of %d tokens were placed at once, want %d", tc.answers, tc.second, n, tokens, want)
+		}
+	}
+}
+
 // Whoever comes while the queue is full is let in when a server has room that only
 // a newer configuration has: it may use that one.
 func TestRoomAtAServerThatWasAdded(t *testing.T) {

@@ -51,12 +51,12 @@ func (w *world) trains(e *llmlb.Endpoint, speed float64) {
 }
 
 func (r *waitingRoom) place(c *llmlb.Call, now time.Time) queue.Placement {
-	v, e, uncached := Place(c, now)
+	v, e, effort := Place(c, now)
 	switch v {
 	case Granted:
 		return queue.Placement{Answer: queue.Placed}
 	case Busy, Full, Overloaded:
-		return queue.Placement{Answer: queue.Busy, For: e, Uncached: uncached}
+		return queue.Placement{Answer: queue.Busy, For: e, Effort: effort}
 	}
 	return queue.Placement{}
 }

@@ -88,7 +88,7 @@ func (g *gateway) receive(v *visit, from *guest) {
 	s := g.sim
 	c := llmlb.NewCall(g.pool, g.settings, s.clock())
 	c.Features = v.content.features()
-	c.Stream, c.Tenant = !from.whole, from.tenant
+	c.Stream, c.Class, c.Tenant = !from.whole, from.class.Name, from.tenant
 	g.pool.Calibrate(c)
 	v.of, v.guest = &turn{call: c}, from
 	g.arrive(v)

@@ -19,8 +19,8 @@ func (g *gateway) queued() *gateway {
 }
 
 func (g *gateway) place(c *llmlb.Call, now time.Time) queue.Placement {
-	v, e, uncached := selection.Place(c, now)
-	p := queue.Placement{For: e, Uncached: uncached, Why: uint8(v)}
+	v, e, effort := selection.Place(c, now)
+	p := queue.Placement{For: e, Effort: effort, Why: uint8(v)}
 	switch v {
 	case selection.Granted:
 		p.Answer = queue.Placed
