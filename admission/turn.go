@@ -27,10 +27,10 @@ func (x *exchange) turn() *refusal {
 		w = &queue.Waiter{Call: c, Class: x.class, Tenant: c.Tenant, Weight: x.handler.limitsOf(c.Tenant).Weight}
 		x.waiter = w
 	}
-	ready, out := make(chan struct{}), make(chan queue.Entry, 1)
+	told := make(chan queue.Entry, 1) // that it is its turn, or why it must leave
 	w.Kind, w.Until = selection.Kind(c), until
-	w.Ready = func() { close(ready) }
-	w.Out = func(why queue.Entry) { out <- why }
+	w.Ready = func() { told <- queue.Granted }
+	w.Out = func(why queue.Entry) { told <- why }
 	b := x.bounds()
 	began := time.Now()
 	switch entry := x.turns.queue.Push(w, b, began); entry {
@@ -48,22 +48,24 @@ func (x *exchange) turn() *refusal {
 	}
 	timer := time.NewTimer(time.Until(until))
 	defer timer.Stop()
+	heard := queue.Waiting
 	select {
-	case <-ready:
-	case why := <-out:
-		out <- why
+	case heard = <-told:
 	case <-x.request.Context().Done():
 	case <-timer.C:
 		x.turns.tick() // a pause may end at this very moment
 	}
 	waits := x.leave(w)
-	x.turns.arm(false) // the next one may have been tried
+	x.turns.arm(false)                           // the next one may have been tried
+	if heard == queue.Waiting && len(told) > 0 { // at this very moment
+		heard = <-told
+	}
 	switch {
 	case x.gone():
 		x.giveBack() // it may have been granted at this very moment
 		return clientGone()
-	case len(out) > 0: // another tenant has its place in the queue
-		return x.turnedAway(<-out)
+	case heard != queue.Waiting && heard != queue.Granted: // another tenant has its place in the queue
+		return x.turnedAway(heard)
 	case waits:
 		return x.inVain()
 	}

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
@@ -121,7 +122,7 @@ func (a *attempt) try(req *http.Request, fresh bool) (*http.Response, *watch, er
 	}
 	a.askLoad(req)
 	keepReplayOut(req)
-	a.shorten(req)
+	a.shorten(req, w)
 	if !fresh {
 		resp, err := a.t.HTTPTransport.RoundTrip(req)
 		return resp, w, err
@@ -161,19 +162,25 @@ func (a *attempt) rearm(req *http.Request) bool {
 // into the 4 KiB that net/http writes at once.
 const inOneWrite = 3 << 10
 
+type shortBody [inOneWrite + 1]byte
+
+// shorts are short bodies on their way. Those that break off do not come back.
+var shorts = sync.Pool{New: func() any { return new(shortBody) }}
+
 // shorten has a short body sent together with the head, in one write instead of two:
 // net/http does that only for bodies that it knows to be in memory.
-func (a *attempt) shorten(req *http.Request) {
+func (a *attempt) shorten(req *http.Request, w *watch) {
 	n := req.ContentLength
 	if n <= 0 || n > inOneWrite || int64(len(a.call.Body)) != n {
 		return // what is not held could not be read again for another attempt
 	}
-	body := make([]byte, n+1) // one more, or nobody would notice that there is more
-	got, err := io.ReadFull(req.Body, body)
-	read := bytes.NewReader(body[:got])
+	short := shorts.Get().(*shortBody)
+	got, err := io.ReadFull(req.Body, short[:n+1]) // one more, or nobody would notice that there is more
+	read := bytes.NewReader(short[:got])
 	if int64(got) == n && errors.Is(err, io.ErrUnexpectedEOF) {
 		_ = req.Body.Close()
 		req.Body = io.NopCloser(read)
+		w.short.Store(short) // which gives it back when it has been written
 		return
 	}
 	// Somebody has changed it on the way: net/http says what is wrong.

@@ -41,6 +41,8 @@ type watch struct {
 	wrote    atomic.Int64 // when the whole request was written, Unix nanoseconds
 	answered atomic.Bool  // a first byte of the answer came
 
+	short atomic.Pointer[shortBody] // what the request is written from
+
 	mu      sync.Mutex
 	dialing time.Time
 	failure error // why there was no connection
@@ -71,6 +73,9 @@ func (w *watch) context(ctx context.Context) context.Context {
 		WroteRequest: func(i httptrace.WroteRequestInfo) {
 			if i.Err == nil {
 				w.wrote.Store(w.now().UnixNano())
+				if b := w.short.Swap(nil); b != nil {
+					shorts.Put(b)
+				}
 			}
 		},
 		GotFirstResponseByte: func() { w.answered.Store(true) },
