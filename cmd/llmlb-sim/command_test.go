@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -54,10 +56,16 @@ func TestMistakesAreExplained(t *testing.T) {
 		{"x.jsonl", 2, "-trace x.jsonl"},
 		{"-trace x -gen gsp", 2, "-trace and -gen are both given"},
 		{"-nonsense", 2, "-nonsense"},
-		{"-gen gsp -speed fast", 2, `invalid value "fast" for flag -speed`},
-		{"-gen gsp -replicas 8.5", 2, `invalid value "8.5" for flag -replicas: that is not what it takes`},
-		{"-gen gsp -seed -1", 2, `invalid value "-1" for flag -seed: that is not what it takes`},
-		{"-gen gsp -kv 99999999999999999999", 2, "for flag -kv: that is not what it takes"},
+		{"-gen gsp -speed fast", 2, `invalid value "fast" for flag -speed: it takes a number`},
+		{"-gen gsp -replicas 8.5", 2, `invalid value "8.5" for flag -replicas: it takes a whole number up to 4096`},
+		{"-gen gsp -seed -1", 2, `invalid value "-1" for flag -seed: it takes a whole number of 0 or more`},
+		{"-gen gsp -kv 99999999999999999999", 2, "for flag -kv: it takes a whole number up to 67108864"},
+		{"-gen gsp -requests 99999999999999999999", 2, "for flag -requests: it takes a whole number up to 4000000"},
+		{"-gen gsp -requests 99999999999", 2, "-requests 99999999999 is more than it takes, a whole number up to 4000000"},
+		{"-gen gsp -rate a-b", 2, `invalid value "a-b" for flag -rate: it takes a number`},
+		{"-gen gsp -json=perhaps", 2, "for -json: it takes true or false"},
+		{"-gen gsp -kv 100", 2, "every prompt is longer than a server's memory, 96 tokens"},
+		{"-gen gsp -kv 2200", 2, "every prompt with its answer is longer than a server's memory, 2192 tokens"},
 		{"-gen gsp -speed 0", 2, "-speed 0 is not within 0.001 to 1000"},
 		{"-gen gsp -speed NaN", 2, "-speed NaN is not within"},
 		{"-gen gsp -attention -1", 2, "-attention -1 is not within 0.01 to 100"},
@@ -188,13 +196,37 @@ func TestAllIsEveryStrategy(t *testing.T) {
 	for _, r := range list {
 		names[r.Strategy] = true
 	}
-	if want := 3 + 2*len(baseline.Names()) + 2; len(list) != want || len(names) != want {
+	if want := 3 + 2*len(baseline.Names()) + 2 - 5; len(list) != want || len(names) != want {
 		t.Errorf("all is %d strategies, %d different ones; want %d", len(list), len(names), want)
+	}
+	for _, name := range baseline.Names() {
+		if blind := slices.Contains([]string{"random", "round_robin", "p2c", "least_requests", "chwbl"}, name); names[baseline.Oracle+name] == blind {
+			t.Errorf("%s is shown what is true: %v", name, !blind)
+		}
 	}
 	for _, r := range rows(t, "-gen gsp -requests 20 -groups 5 -strategy random,work,lpwl -oracle") {
 		if r.Oracle != (r.Strategy != "work") {
 			t.Errorf("with -oracle, %s has oracle %v", r.Strategy, r.Oracle)
 		}
+	}
+}
+
+// What all leaves out is what makes no difference: with one gateway five rows, with
+// more only those that look at nothing.
+func TestWhatAllLeavesOutIsTheSame(t *testing.T) {
+	for _, gateways := range []int{1, 2} {
+		for _, name := range baseline.Names() {
+			if !knowsAll(name, gateways) {
+				continue
+			}
+			list := rows(t, fmt.Sprintf("%s -gateways %d -strategy %s,%s%s", small, gateways, name, baseline.Oracle, name))
+			if len(list) != 2 || list[0].TTFT != list[1].TTFT || list[0].E2E != list[1].E2E {
+				t.Errorf("with %d gateways %s is left out and different: %+v", gateways, list[len(list)-1].Strategy, list)
+			}
+		}
+	}
+	if list := rows(t, small+"-gateways 2 -strategy least_requests,oracle:least_requests"); list[0].TTFT == list[1].TTFT {
+		t.Error("what another gateway has sent makes no difference to who is shown it")
 	}
 }
 

@@ -113,13 +113,7 @@ func parse(args []string) (*options, error) {
 		if errors.Is(err, flag.ErrHelp) {
 			return nil, errHelp
 		}
-		// What the flag package says of a number is about its code.
-		text := strings.TrimSuffix(err.Error(), "parse error")
-		text = strings.TrimSuffix(text, "value out of range")
-		if text != err.Error() {
-			text += "that is not what it takes"
-		}
-		return nil, errors.New(text)
+		return nil, errors.New(explained(f, err.Error()))
 	}
 	empty := ""
 	f.Visit(func(x *flag.Flag) {
@@ -148,6 +142,35 @@ func parse(args []string) (*options, error) {
 		return nil, err
 	}
 	return o, nil
+}
+
+// explained is what the flag package says of a value, but for what it says of a
+// number, which is about its code.
+func explained(f *flag.FlagSet, text string) string {
+	head, ok := strings.CutSuffix(text, "parse error")
+	if !ok {
+		if head, ok = strings.CutSuffix(text, "value out of range"); !ok {
+			return text
+		}
+	}
+	name := strings.TrimSuffix(head[strings.LastIndex(head, " -")+len(" -"):], ": ")
+	x := f.Lookup(name)
+	if x == nil {
+		return text
+	}
+	typed, ok := x.Value.(flag.Getter)
+	if !ok {
+		return text
+	}
+	switch typed.Get().(type) {
+	case int:
+		return head + fmt.Sprintf("it takes a whole number up to %d", mostOf(name))
+	case uint64:
+		return head + "it takes a whole number of 0 or more"
+	case float64:
+		return head + "it takes a number"
+	}
+	return head + "it takes true or false"
 }
 
 func (o *options) check() error {

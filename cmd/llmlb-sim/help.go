@@ -28,6 +28,10 @@ and tells what users would have felt under one routing strategy or another.
   llmlb-sim -gen multiturn -rate 2 -turns 8 -think 20s -json
         conversations that are made up, and the numbers as JSON
 
+  llmlb-sim -gen multiturn -rate 2 -requests 1000 -replicas 4 -system 2000 -question 1500 -capacity
+        a capacity needs a workload that is heavy and lasts: the defaults of gsp and
+        multiturn are too light for eight servers at any speed
+
   llmlb-sim -gen gsp -seeds 5 -strategy work,llmd,oracle:llmd
         the median of five runs each, llmd also as if it knew everything
 
@@ -52,9 +56,9 @@ What is replayed: one of -trace and -gen
 What shapes a workload that is made up, with the defaults of gsp, b2b and multiturn
 (- is what one does not take)
                                                                   gsp   b2b  multiturn
-  -rate N           arrivals a second: of requests, or in          16    60          1
+  -rate N           arrivals a second: of requests, or in          16     9          1
                     multiturn of conversations
-  -requests N       how many of them                             1024  1500        500
+  -requests N       how many of them, up to 4000000              1024  9000        500
   -system N         tokens of the system prompt; 0 is none       2048     -       1000
   -context N        tokens that a tenant's users share              -  6000          -
   -question N       tokens of each question; their mean           128  1200        150
@@ -87,9 +91,11 @@ Routing
                     %s
                     and those of others:
 %s
-                    %s before one of these shows it what is true, ideal is the
-                    best pool there could be, with one store of prefixes as large
-                    as all caches together, and ideal_infinite has one without limit
+                    %s before one of these shows it what is true. ideal places
+                    each request where its first token comes earliest, sees what is
+                    true, and has one store of prefixes as large as all caches
+                    together; that of ideal_infinite is without limit. all leaves out
+                    whom the truth tells nothing new
   -oracle           show all baselines of -strategy what is true; with all, leave out
                     those that are not shown it
   -gateways N       gateways that know nothing of each other, up to 4096 (default 1)

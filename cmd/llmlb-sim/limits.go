@@ -17,6 +17,8 @@ const (
 	maxSeeds     = 1000
 	maxKV        = 1 << 26
 	maxBlock     = 1024
+	maxRequests  = 4_000_000 // as many as a trace that is read may have
+	maxLength    = 100_000_000
 	minSpeed     = 1e-3
 	maxSpeed     = 1e3
 	minAttention = 0.01
@@ -92,6 +94,23 @@ func (o *options) checkRanges() error {
 	return nil
 }
 
+// mostOf is the most that an option takes which is a whole number.
+func mostOf(name string) int {
+	switch name {
+	case "replicas", "gateways":
+		return maxServers
+	case "seeds":
+		return maxSeeds
+	case "kv":
+		return maxKV
+	case "block":
+		return maxBlock
+	case "requests":
+		return maxRequests
+	}
+	return maxLength
+}
+
 // plain is a number without an exponent that nobody would type.
 func plain(x float64) string {
 	if math.Trunc(x) == x && math.Abs(x) < 1e15 {
@@ -141,6 +160,29 @@ func (o *options) bearable(s strategy, t *trace.Trace, speed float64) error {
 			s.name, every, speed, n, float64(maxScrapes))
 	}
 	return nil
+}
+
+// fits says that no server can answer any request, if that is so. What no server can
+// hold is refused, as engines do.
+func (o *options) fits(t *trace.Trace) error {
+	most := 0
+	for i := range o.engines {
+		c := &o.engines[i]
+		most = max(most, c.KVTokens/c.BlockSize*c.BlockSize)
+	}
+	prompts := true
+	for i := range t.Requests {
+		q := &t.Requests[i]
+		if q.Input+q.Output-1 <= most { // the last token is sampled, and needs no memory
+			return nil
+		}
+		prompts = prompts && q.Input > most
+	}
+	what := "every prompt with its answer"
+	if prompts {
+		what = "every prompt"
+	}
+	return fmt.Errorf("%s is longer than a server's memory, %d tokens: take a larger -kv or shorter prompts", what, most)
 }
 
 // kept is how many bytes a workload takes, about.

@@ -126,7 +126,7 @@ func TestACapacityThatIsNotFoundSaysWhy(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "x.html")
 	for _, tc := range []struct{ line, value, says string }{
 		// Two requests are never too many.
-		{"-gen gsp -requests 2 -groups 1", "–", "capacity of work, ideal: not known, because 95 % of the requests meet the SLO even at 1000 times the trace's rate"},
+		{"-gen gsp -requests 2 -groups 1", "–", "capacity of work, ideal: not known, because 95 % of the requests meet the SLO even at 1000 times the trace's rate: the workload is too small, or the SLO too loose, to show what is too much: raise -requests or take fewer -replicas"},
 		{small + "-slo-ttft 1ms", "0.000×", "capacity of ideal, work: 0, because less than 95 % of the requests meet the SLO at any speed"},
 	} {
 		line := tc.line + " -strategy work,ideal -capacity"
@@ -144,10 +144,32 @@ func TestACapacityThatIsNotFoundSaysWhy(t *testing.T) {
 			}
 		}
 	}
-	for _, r := range rows(t, small+"-capacity -slo-ttft 300ms -slo-tpot 30ms") {
+	for _, r := range rows(t, small+"-strategy round_robin -capacity -slo-ttft 300ms -slo-tpot 30ms") {
 		if r.Reason != "" {
 			t.Errorf("a capacity that is known has the reason %q", r.Reason)
 		}
+	}
+}
+
+// Where a strategy carries more than the ideal pool, that is no ideal: a part of it
+// would be told of everybody.
+func TestNoRatioToAnIdealPoolThatIsWorse(t *testing.T) {
+	for _, tc := range []struct {
+		ideal  *float64
+		others []*float64
+		want   bool
+	}{
+		{new(2.0), []*float64{new(1.0), new(2.0)}, true},
+		{new(2.0), []*float64{new(2.09)}, true}, // by chance
+		{new(0.28), []*float64{new(7.463), new(0.1)}, false},
+		{new(2.0), []*float64{nil}, false}, // no load was too much
+	} {
+		if got := yardstick(tc.ideal, tc.others); got != tc.want {
+			t.Errorf("an ideal pool of %v is a yardstick: %v, want %v", *tc.ideal, got, tc.want)
+		}
+	}
+	if got := reason(&report.Capacity{Value: new(7.463)}, new(0.28), new(0.28)); !strings.Contains(got, "is not told, because a strategy carries more than an ideal pool here") {
+		t.Errorf("the reason is %q", got)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/caddy-llmlb/caddy-llmlb/selection"
 	"github.com/caddy-llmlb/caddy-llmlb/simulator/report"
 	"github.com/caddy-llmlb/caddy-llmlb/simulator/trace"
 )
@@ -18,6 +19,9 @@ const looks = 150
 func sampleTime(t *trace.Trace) time.Duration {
 	return max(t.Requests[len(t.Requests)-1].At/looks, 100*time.Millisecond)
 }
+
+// firstDrawn are whom the page draws at first, if there are too many to draw all.
+var firstDrawn = []string{selection.StrategyWork, idealName, "round_robin"}
 
 // report is what came of all runs.
 func (r *runner) report(results []outcome) *report.Page {
@@ -30,7 +34,7 @@ func (r *runner) report(results []outcome) *report.Page {
 	}
 	return &report.Page{
 		Command: "llmlb-sim " + strings.Join(r.args, " "), About: r.describe(r.workload), Trace: r.name,
-		Rows: rows, Curves: curves, Bounds: bounds, SLO: r.slo,
+		Rows: rows, Curves: curves, Bounds: bounds, SLO: r.slo, First: firstDrawn,
 	}
 }
 

@@ -86,6 +86,9 @@ func compute(ctx context.Context, o *options, p *progress) (*report.Page, error)
 	if err != nil {
 		return nil, err
 	}
+	if err := o.fits(w.traces[0]); err != nil {
+		return nil, usageError{err}
+	}
 	for _, s := range o.strategies {
 		if err := o.bearable(s, w.traces[0], o.speed); err != nil {
 			return nil, usageError{err}

@@ -37,7 +37,7 @@ func (o *options) chosen() ([]strategy, error) {
 	for name := range strings.SplitSeq(o.strategy, ",") {
 		name = strings.TrimSpace(name)
 		if name == all {
-			for _, name := range everyName(o.oracle) {
+			for _, name := range everyName(o.oracle, o.gateways) {
 				s, err := strategyOf(name)
 				if err != nil {
 					return nil, err
@@ -62,16 +62,32 @@ func (o *options) chosen() ([]strategy, error) {
 	return list, nil
 }
 
-// everyName is what "all" stands for.
-func everyName(oraclesOnly bool) []string {
+// everyName is what "all" stands for. Whom the truth would tell nothing new is there
+// once.
+func everyName(oraclesOnly bool, gateways int) []string {
 	names := slices.Clone(selection.Strategies())
 	if !oraclesOnly {
 		names = append(names, baseline.Names()...)
 	}
 	for _, name := range baseline.Names() {
-		names = append(names, baseline.Oracle+name)
+		if oraclesOnly || !knowsAll(name, gateways) {
+			names = append(names, baseline.Oracle+name)
+		}
 	}
 	return append(names, idealName, idealInfiniteName)
+}
+
+// knowsAll reports whether a baseline sees the same with its oracle: it looks at
+// nothing, or at its own count of open requests, which is true where there is one
+// gateway.
+func knowsAll(name string, gateways int) bool {
+	switch name {
+	case "random", "round_robin":
+		return true
+	case "p2c", "least_requests", "chwbl":
+		return gateways == 1
+	}
+	return false
 }
 
 // strategyOf finds one by its name.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -32,6 +33,10 @@ type Page struct {
 	Curves []Curves // of each row, in the same order
 	Bounds Bounds
 	SLO    SLO
+
+	// First names whose curves are drawn at first where there are more than a few,
+	// as far as they are there. If none is, it is the best few.
+	First []string
 }
 
 // plots is what the page's script draws.
@@ -60,14 +65,12 @@ func (p *Page) Write(w io.Writer) error {
 		byName[p.Rows[i].Strategy] = p.Curves[i]
 	}
 	// In the table's order, so that what is drawn first is what is of interest.
-	drawn := plots{Shown: []int{}, SLO: [2]float64{millis(p.SLO.TTFT), millis(p.SLO.TPOT)}}
+	drawn := plots{SLO: [2]float64{millis(p.SLO.TTFT), millis(p.SLO.TPOT)}}
 	var seeds []string
 	for i := range rows {
 		drawn.Curves = append(drawn.Curves, byName[rows[i].Strategy])
-		if len(drawn.Shown) < shownFirst && (!rows[i].Oracle || len(rows) <= shownFirst) {
-			drawn.Shown = append(drawn.Shown, i)
-		}
 	}
+	drawn.Shown = p.shown(rows)
 	if len(rows) > 0 {
 		for _, s := range rows[0].Seeds {
 			seeds = append(seeds, strconv.FormatUint(s, 10))
@@ -75,9 +78,30 @@ func (p *Page) Write(w io.Writer) error {
 	}
 	return page.Execute(w, map[string]any{
 		"Trace": p.Trace, "About": p.About, "Command": p.Command, "Heads": heads, "Cells": cells,
-		"Bounds": p.Bounds.lines(), "Capacity": bars(rows), "Reasons": reasons(rows), "SLO": p.SLO.String(), "Seeds": strings.Join(seeds, ", "), "Plots": &drawn,
+		"Bounds": slices.Concat(unsteady(rows), beyond(rows, p.Bounds), p.Bounds.lines()), "Capacity": bars(rows), "Reasons": reasons(rows), "SLO": p.SLO.String(), "Seeds": strings.Join(seeds, ", "), "Plots": &drawn,
 		"CSS": template.CSS(pageCSS), "JS": template.JS(pageJS), //nolint:gosec // our own files
 	})
+}
+
+// shown are the places of the rows whose curves are drawn at first.
+func (p *Page) shown(rows []Row) []int {
+	shown := []int{}
+	if len(rows) > shownFirst {
+		for _, name := range p.First {
+			if i := slices.IndexFunc(rows, func(r Row) bool { return r.Strategy == name }); i >= 0 {
+				shown = append(shown, i)
+			}
+		}
+	}
+	if len(shown) > 0 {
+		return shown
+	}
+	for i := range rows {
+		if len(shown) < shownFirst && (!rows[i].Oracle || len(rows) <= shownFirst) {
+			shown = append(shown, i)
+		}
+	}
+	return shown
 }
 
 // String is how people read it.

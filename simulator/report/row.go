@@ -27,6 +27,10 @@ type Row struct {
 	Engine  string `json:"engine"`
 	Servers int    `json:"servers"`
 
+	// Arrivals is for how many seconds requests came, of the first seed. Of requests
+	// that follow answers that is not known: it goes by the others.
+	Arrivals float64 `json:"arrivals_s"`
+
 	// Seeds are those of the runs. Of several, each number is the median.
 	Seeds []uint64 `json:"seeds"`
 

@@ -101,6 +101,20 @@ func TestACapacityThatIsNotKnownHasAReason(t *testing.T) {
 	}
 }
 
+func TestACapacityThatNoPoolBearsForLongIsTold(t *testing.T) {
+	row := func(name string, capacity *float64) Row {
+		return Row{Strategy: name, Speed: 2, Capacity: &Capacity{Value: capacity}}
+	}
+	rows := []Row{row("much", new(5.0)), row("all", new(4.1)), row("unknown", nil), {Strategy: "unasked", Speed: 2}}
+	got := beyond(rows, Bounds{Load: 0.5})
+	if want := "capacity of much: more than the servers can do, which is 4.000× (at a rho_min of 1)"; len(got) != 1 || !strings.HasPrefix(got[0], want) {
+		t.Errorf("it says %q, want %q", got, want)
+	}
+	if got := beyond(rows, Bounds{}); got != nil {
+		t.Errorf("where the bound is not known it says %q", got)
+	}
+}
+
 func TestTimesAreWrittenShort(t *testing.T) {
 	for ms, want := range map[float64]string{
 		0: "0.0ms", 1.26: "1.3ms", 99.94: "99.9ms", 99.96: "100ms", 999.4: "999ms",
@@ -190,5 +204,39 @@ func TestAPageOfManyStrategiesDrawsAFew(t *testing.T) {
 	}
 	if want := `"shown":[1,3,5,7,9,11]`; !strings.Contains(b.String(), want) {
 		t.Errorf("the page does not show the best six that can be had, %s", want)
+	}
+	b.Reset()
+	p.First = []string{"q", "none", "c"}
+	if err := p.Write(&b); err != nil {
+		t.Fatal(err)
+	}
+	if want := `"shown":[16,2]`; !strings.Contains(b.String(), want) {
+		t.Errorf("the page does not show those that were named, %s", want)
+	}
+}
+
+// A pool that was sent requests for 25 seconds, each of which takes 78, was told to
+// carry seven times as much as it can.
+func TestALoadThatIsNeverSteadyIsTold(t *testing.T) {
+	row := func(name string, arrivals, answer float64, capacity *Capacity) Row {
+		return Row{Strategy: name, Speed: 2, Arrivals: arrivals, Capacity: capacity, Numbers: Numbers{Requests: 9, E2E: Spread{Mean: 1000 * answer}}}
+	}
+	for _, tc := range []struct {
+		name string
+		rows []Row
+		want string
+	}{
+		{"no answers", []Row{{Strategy: "a", Arrivals: 25, Numbers: Numbers{Requests: 9, Refused: 9}}}, ""},
+		{"steady", []Row{row("a", 240, 78, nil)}, ""},
+		{"one strategy's answers are short enough", []Row{row("a", 25, 78, nil), row("b", 25, 8, nil)}, ""},
+		{"never steady", []Row{row("a", 25, 78, nil)}, "arrivals span 25.0s, an answer takes 78.0s on average: the load is never steady, and these numbers mean little"},
+		{"with a capacity", []Row{row("a", 25, 78, &Capacity{Value: new(0.5)})}, "arrivals span 25.0s, an answer takes 78.0s on average: the load is never steady, and capacity means little"},
+		{"steady at the run's speed alone", []Row{row("a", 240, 78, &Capacity{Value: new(16.0)})}, "at 16 times the rate arrivals span 30.0s, an answer"},
+		{"steady up to the capacity", []Row{row("a", 400, 8, &Capacity{Value: new(16.0)}), row("b", 400, 8, &Capacity{})}, ""},
+	} {
+		got := strings.Join(unsteady(tc.rows), "\n")
+		if (got == "") != (tc.want == "") || !strings.HasPrefix(got, tc.want) {
+			t.Errorf("%s: it says %q, want %q", tc.name, got, tc.want)
+		}
 	}
 }

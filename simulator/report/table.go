@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -37,7 +38,7 @@ func WriteTable(w io.Writer, rows []Row, bounds Bounds) error {
 	var b strings.Builder
 	align(&b, append([][]string{heads}, cells...))
 	b.WriteByte('\n')
-	for _, line := range append(reasons(rows), bounds.lines()...) {
+	for _, line := range slices.Concat(unsteady(rows), beyond(rows, bounds), reasons(rows), bounds.lines()) {
 		fmt.Fprintf(&b, "%s\n", line)
 	}
 	_, err := io.WriteString(w, b.String())
@@ -98,6 +99,67 @@ func reasons(rows []Row) []string {
 		told[i] = "capacity of " + names[i] + ": " + told[i]
 	}
 	return told
+}
+
+// steadyAnswers is how many mean answers arrivals must span for numbers to be those of
+// a pool at work, and not of one that fills or empties.
+const steadyAnswers = 3
+
+// unsteady says so where arrivals end before the load is steady: at the speed of the
+// run, or at one at which a capacity was found.
+func unsteady(rows []Row) []string {
+	span, answer, speed := math.Inf(1), math.Inf(1), 0.0
+	capacity := false
+	for i := range rows {
+		r := &rows[i]
+		if served(r) == 0 || r.Arrivals <= 0 {
+			continue
+		}
+		answer = min(answer, r.E2E.Mean/1000)
+		s, at := r.Arrivals, r.Speed
+		if c := r.Capacity; c != nil {
+			capacity = true
+			if c.Value != nil && *c.Value > r.Speed {
+				s, at = r.Arrivals*r.Speed / *c.Value, *c.Value
+			}
+		}
+		if s < span {
+			span, speed = s, at
+		}
+	}
+	if math.IsInf(span, 1) || span >= steadyAnswers*answer {
+		return nil
+	}
+	where, what := "", "these numbers mean"
+	if capacity {
+		what = "capacity means"
+	}
+	if r := &rows[0]; speed > r.Speed {
+		where = fmt.Sprintf("at %.4g times the rate ", speed)
+	}
+	return []string{fmt.Sprintf("%sarrivals span %s, an answer takes %s on average: the load is never steady, and %s little; raise -requests, or take a longer trace",
+		where, inTime(1000*span), inTime(1000*answer), what)}
+}
+
+// beyondLoad is how many times what the servers can do a capacity may be by chance and
+// by what is done after the last arrival.
+const beyondLoad = 1.05
+
+// beyond tells of capacities at which more came than the servers can do: no pool bears
+// that for long.
+func beyond(rows []Row, b Bounds) []string {
+	var names []string
+	for i := range rows {
+		r := &rows[i]
+		if c := r.Capacity; c != nil && c.Value != nil && r.Speed > 0 && b.Load**c.Value/r.Speed > beyondLoad {
+			names = append(names, r.Strategy)
+		}
+	}
+	if names == nil {
+		return nil
+	}
+	return []string{fmt.Sprintf("capacity of %s: more than the servers can do, which is %.3f× (at a rho_min of 1): the load is over before the pool is full; raise -requests, or take a longer trace",
+		strings.Join(names, ", "), rows[0].Speed/b.Load)}
 }
 
 func (b Bounds) lines() []string {

@@ -8,6 +8,29 @@ import (
 	"testing"
 )
 
+// The axis of a run of a quarter of an hour had marks at 8.3 and 16.7 minutes.
+func TestTheTimeAxisHasRoundMarks(t *testing.T) {
+	node, err := exec.LookPath("node")
+	if err != nil {
+		t.Skip("there is no node to run the page's script with")
+	}
+	functions, _, ok := strings.Cut(pageJS, "// decades are")
+	if !ok {
+		t.Fatal("the script has no more decades, up to which it is run")
+	}
+	for most, want := range map[string]string{
+		"95":    "0 s, 20 s, 40 s, 60 s, 80 s",
+		"1000":  "0 min, 5 min, 10 min, 15 min",
+		"7100":  "0 min, 50 min, 100 min",
+		"30000": "0 h, 2 h, 4 h, 6 h, 8 h",
+	} {
+		out, err := exec.CommandContext(t.Context(), node, "-e", functions+"const x = times("+most+"); console.log(x.steps(5).map(x.format).join(', '))").CombinedOutput()
+		if got := strings.TrimSpace(string(out)); err != nil || got != want {
+			t.Errorf("of %s seconds the marks are %s, %v; want %s", most, got, err, want)
+		}
+	}
+}
+
 // The table of a run with -capacity has fifteen columns. The last ones, which the run
 // was made for, used to be out of sight on a window of 1000 pixels, and nothing told
 // that they were there.

@@ -27,6 +27,16 @@ function steps(most, about) {
 	return out;
 }
 
+// times are moments up to most, in seconds, minutes or hours, so that
+// marks are round.
+function times(most) {
+	const [unit, name] = most >= 7200 ? [3600, 'h'] : most >= 120 ? [60, 'min'] : [1, 's'];
+	return {
+		max: most, format: (x) => +(x / unit).toFixed(1) + ' ' + name,
+		steps: (about) => steps(most / unit, about).map((x) => x * unit),
+	};
+}
+
 // decades are those of a logarithmic scale: as many of 1, 2, 5 as have room.
 function decades(low, high, room) {
 	const out = [];
@@ -36,7 +46,7 @@ function decades(low, high, room) {
 }
 
 // frame makes the axes and returns where values are. x and y have max, format, and
-// x may have min and log.
+// x has min and log, or steps.
 function frame(box, height, x, y) {
 	box.replaceChildren();
 	const width = Math.max(box.clientWidth, 200), room = width / 70;
@@ -50,7 +60,7 @@ function frame(box, height, x, y) {
 		put(svg, 'line', { class: 'grid', x1: left, x2: right, y1: Y(v), y2: Y(v) });
 		put(svg, 'text', { x: left - 6, y: Y(v) + 4, 'text-anchor': 'end' }, y.format(v));
 	}
-	for (const v of x.log ? decades(x.min, x.max, room) : steps(x.max, room)) {
+	for (const v of x.log ? decades(x.min, x.max, room) : x.steps(room)) {
 		if (x.log) put(svg, 'line', { class: 'grid', x1: X(v), x2: X(v), y1: top, y2: bottom });
 		put(svg, 'text', { x: X(v), y: height - 5, 'text-anchor': X(v) > right - 16 ? 'end' : 'middle' }, x.format(v));
 	}
@@ -129,19 +139,19 @@ function distributions() {
 }
 
 // load draws a line for each server.
-function load(id, all, times, held) {
+function load(id, all, moments, held) {
 	const box = at(id);
-	if (!times.length) return nothing(box, 'The load was not looked at.');
+	if (!moments.length) return nothing(box, 'The load was not looked at.');
 	const most = Math.max(1, ...all.flat(), ...held);
-	const f = frame(box, 200, { max: Math.max(times[times.length - 1], 0.1), format: inSeconds }, { max: 1.05 * most, format: plain });
-	all.forEach((values, i) => line(f, values.map((v, k) => [times[k], v]), i, { 'stroke-width': 1.2, 'stroke-opacity': all.length > 12 ? 0.5 : 0.85 }));
-	if (held.length) line(f, held.map((v, k) => [times[k], v]), 0, { stroke: 'var(--fg)', 'stroke-dasharray': '3 3' });
+	const f = frame(box, 200, times(Math.max(moments[moments.length - 1], 0.1)), { max: 1.05 * most, format: plain });
+	all.forEach((values, i) => line(f, values.map((v, k) => [moments[k], v]), i, { 'stroke-width': 1.2, 'stroke-opacity': all.length > 12 ? 0.5 : 0.85 }));
+	if (held.length) line(f, held.map((v, k) => [moments[k], v]), 0, { stroke: 'var(--fg)', 'stroke-dasharray': '3 3' });
 	hover(f, (s) => {
 		let k = 0;
-		times.forEach((t, i) => { if (Math.abs(t - s) < Math.abs(times[k] - s)) k = i; });
+		moments.forEach((t, i) => { if (Math.abs(t - s) < Math.abs(moments[k] - s)) k = i; });
 		const values = all.map((v) => v[k]);
 		const told = values.length > 12 ? plain(Math.min(...values)) + ' to ' + plain(Math.max(...values)) : values.map(plain).join(', ');
-		return inSeconds(times[k]) + ': ' + told + (held.length ? '; in the gateways ' + plain(held[k]) : '');
+		return inSeconds(moments[k]) + ': ' + told + (held.length ? '; in the gateways ' + plain(held[k]) : '');
 	});
 }
 
