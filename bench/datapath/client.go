@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"runtime"
@@ -113,9 +114,17 @@ func (f *failure) set(err error) {
 	f.once.Do(func() { f.err = err; f.is.Store(true) })
 }
 
+// sleep sleeps, or until nobody wants it any more.
+func sleep(ctx context.Context, d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+	}
+}
+
 // saturate has so many clients ask again and again, for a while that does not
 // count and a while that does.
-func (c *crowd) saturate(n int, warm, measured time.Duration, cpu gauge) (slice, error) {
+func (c *crowd) saturate(ctx context.Context, n int, warm, measured time.Duration, cpu gauge) (slice, error) {
 	c.grow(n)
 	var (
 		stop  atomic.Bool
@@ -134,17 +143,17 @@ func (c *crowd) saturate(n int, warm, measured time.Duration, cpu gauge) (slice,
 			}
 		})
 	}
-	time.Sleep(warm)
+	sleep(ctx, warm)
 	var s slice
 	before, err := cpu()
 	if err != nil {
 		wrong.set(err)
 	}
 	began, count := time.Now(), done.Load()
-	time.Sleep(measured)
+	sleep(ctx, measured)
 	// A machine that is busy with something else may need longer for one.
-	for limit := time.Now().Add(patience); done.Load() == count && time.Now().Before(limit) && !wrong.is.Load(); {
-		time.Sleep(measured)
+	for limit := time.Now().Add(patience); done.Load() == count && time.Now().Before(limit) && !wrong.is.Load() && ctx.Err() == nil; {
+		sleep(ctx, measured)
 	}
 	after, err := cpu()
 	if err != nil {
@@ -153,6 +162,9 @@ func (c *crowd) saturate(n int, warm, measured time.Duration, cpu gauge) (slice,
 	s.requests, s.seconds, s.cpu = int(done.Load()-count), time.Since(began).Seconds(), after-before
 	stop.Store(true)
 	all.Wait()
+	if wrong.err == nil {
+		return s, ctx.Err()
+	}
 	return s, wrong.err
 }
 

@@ -53,7 +53,31 @@ type figure struct {
 	High   float64   `json:"high"`
 	Pairs  []float64 `json:"pairs"`
 	Aim    *float64  `json:"aim,omitempty"`
-	Met    *bool     `json:"met,omitempty"`
+	Met    verdict   `json:"met,omitempty"`
+}
+
+// verdict is what an interval says of an aim.
+type verdict string
+
+const (
+	met    verdict = "yes"               // all of it meets the aim
+	open   verdict = "within the spread" // the aim lies in it, and is not ruled out
+	missed verdict = "no"                // none of it meets the aim
+)
+
+// judge compares an interval with an aim: a limit, or a floor.
+func judge(low, high, aim float64, floor bool) verdict {
+	if floor {
+		low, high, aim = -high, -low, -aim
+	}
+	switch {
+	case high <= aim:
+		return met
+	case low <= aim:
+		return open
+	default:
+		return missed
+	}
 }
 
 // seed of the bootstrap.
@@ -76,12 +100,7 @@ func compare(w *workload, m measure, system, against string, value, base []float
 	f.Low, f.High = stats.Interval(f.Pairs, seed)
 	if a, ok := w.aims[m]; ok && system == ours && against == plain {
 		limit := float64(a)
-		// What the interval does not rule out is met.
-		met := f.Low <= limit
-		if k.atLeast {
-			met = f.High >= limit
-		}
-		f.Aim, f.Met = &limit, &met
+		f.Aim, f.Met = &limit, judge(f.Low, f.High, limit, k.atLeast)
 	}
 	return f
 }

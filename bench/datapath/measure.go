@@ -11,14 +11,15 @@ import (
 
 // bench is one run.
 type bench struct {
-	folder string
-	kinds  []kind // what is measured, plain Caddy first
-	caddy  string // the program
-	engine *engine
-	pairs  int
-	slice  time.Duration
-	warm   time.Duration
-	load   float64 // of the open loop, as a part of plain Caddy's saturation
+	folder   string
+	profiles string // a folder for them, instead of measuring; or nothing
+	kinds    []kind // what is measured, plain Caddy first
+	caddy    string // the program
+	engine   *engine
+	pairs    int
+	slice    time.Duration
+	warm     time.Duration
+	load     float64 // of the open loop, as a part of plain Caddy's saturation
 	*progress
 
 	figures []figure
@@ -46,11 +47,18 @@ type stand struct {
 	seen seen
 }
 
-// measure measures one workload, or writes its profiles to a folder if there is one.
-func (b *bench) measure(ctx context.Context, w *workload, profiles string) error {
+// measure measures one workload, or writes its profiles. What was seen of one that is
+// not finished is forgotten.
+func (b *bench) measure(ctx context.Context, w *workload) (err error) {
+	asides := len(b.asides)
+	defer func() {
+		if err != nil {
+			b.asides = b.asides[:asides]
+		}
+	}()
 	switch {
-	case profiles != "":
-		return b.profile(ctx, w, profiles)
+	case b.profiles != "":
+		return b.profile(ctx, w, b.profiles)
 	case w.simulated:
 		return b.simulated(ctx, w)
 	case w.streams > 0:
@@ -62,11 +70,7 @@ func (b *bench) measure(ctx context.Context, w *workload, profiles string) error
 
 // run measures one workload of short requests, under both loads.
 func (b *bench) run(ctx context.Context, w *workload) error {
-	kinds := b.kinds
-	if w.alone {
-		kinds = only(kinds, plain, ours)
-	}
-	stands, err := b.stands(ctx, w, kinds)
+	stands, err := b.stands(ctx, w)
 	defer func() {
 		for _, s := range stands {
 			s.close()
@@ -105,6 +109,14 @@ func (b *bench) pairsOf(w *workload) int {
 	return b.pairs
 }
 
+// kindsOf are those that are measured under a workload.
+func (b *bench) kindsOf(w *workload) []kind {
+	if w.alone {
+		return only(b.kinds, plain, ours)
+	}
+	return b.kinds
+}
+
 // only returns those with the given names.
 func only(kinds []kind, names ...string) []kind {
 	var list []kind
@@ -124,9 +136,10 @@ func (b *bench) stand(w *workload, s *system) *stand {
 }
 
 // stands starts the systems and lets them get warm.
-func (b *bench) stands(ctx context.Context, w *workload, kinds []kind) ([]*stand, error) {
+func (b *bench) stands(ctx context.Context, w *workload) ([]*stand, error) {
+	b.say("%s: starting the systems", w.name)
 	var list []*stand
-	for _, k := range kinds {
+	for _, k := range b.kindsOf(w) {
 		sys, err := k.start(ctx, b.folder, b.engine.addresses[:w.endpoints], mostClients+200)
 		if err != nil {
 			return list, err
@@ -134,20 +147,24 @@ func (b *bench) stands(ctx context.Context, w *workload, kinds []kind) ([]*stand
 		list = append(list, b.stand(w, sys))
 	}
 	for _, s := range list {
-		if _, err := s.saturate(w.clients, 0, time.Second, s.used); err != nil {
+		if _, err := s.saturate(ctx, w.clients, 0, warmUp, s.used); err != nil {
 			return list, w.failed(s.system, err)
 		}
+		b.passed(warmUp)
 	}
 	return list, ctx.Err()
 }
 
+// manyEndpoints is from how many on they make work when nobody asks.
+const manyEndpoints = 64
+
 // idle measures what the gateway takes when nobody asks, where there are many
 // endpoints to look after.
 func (b *bench) idle(ctx context.Context, w *workload, stands []*stand) error {
-	if w.endpoints < 64 {
+	if w.endpoints < manyEndpoints {
 		return nil
 	}
-	const long = 5 * time.Second
+	b.say("%s: idle for %v", w.name, idling)
 	before := make([]time.Duration, len(stands))
 	for i, s := range stands {
 		var err error
@@ -156,7 +173,7 @@ func (b *bench) idle(ctx context.Context, w *workload, stands []*stand) error {
 		}
 	}
 	select {
-	case <-time.After(long):
+	case <-time.After(idling):
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -165,8 +182,9 @@ func (b *bench) idle(ctx context.Context, w *workload, stands []*stand) error {
 		if err != nil {
 			return err
 		}
-		b.asides = append(b.asides, aside{w.name, s.name, "idle, of one core", 100 * (after - before[i]).Seconds() / long.Seconds(), "%"})
+		b.asides = append(b.asides, aside{w.name, s.name, "idle, of one core", 100 * (after - before[i]).Seconds() / idling.Seconds(), "%"})
 	}
+	b.passed(idling)
 	return nil
 }
 
@@ -179,13 +197,11 @@ func (b *bench) saturate(ctx context.Context, w *workload, stands []*stand) (rat
 		b.say("%s: saturation, round %d of %d", w.name, round+1, b.pairs)
 		for _, i := range turns(len(stands), round) {
 			s := stands[i]
-			got, err := s.saturate(w.clients, b.warm, b.slice, s.used)
+			got, err := s.saturate(ctx, w.clients, b.warm, b.slice, s.used)
 			if err != nil {
 				return 0, w.failed(s.system, err)
 			}
-			if err := ctx.Err(); err != nil {
-				return 0, err
-			}
+			b.passed(b.visit(w))
 			if got.requests == 0 {
 				return 0, fmt.Errorf("%s, %s: no request was answered within %v", w.name, s.name, b.slice)
 			}
@@ -226,6 +242,7 @@ func (b *bench) pace(ctx context.Context, w *workload, stands []*stand, rate flo
 			if err := ctx.Err(); err != nil {
 				return err
 			}
+			b.passed(b.visit(w))
 			first, whole := make([]float64, len(got.took)), make([]float64, len(got.took))
 			for i, t := range got.took {
 				first[i], whole[i] = t.first.Seconds(), t.whole.Seconds()

@@ -25,6 +25,7 @@ func (b *bench) profile(ctx context.Context, w *workload, folder string) error {
 		if err := b.profileOne(ctx, w, k, folder); err != nil {
 			return err
 		}
+		b.passed(b.visit(w))
 	}
 	return nil
 }
@@ -52,11 +53,11 @@ func (b *bench) profileOne(ctx context.Context, w *workload, k kind, folder stri
 		s := b.stand(w, sys)
 		defer s.close()
 		go func() {
-			time.Sleep(time.Second) // until it is warm
+			sleep(ctx, time.Second) // until it is warm
 			cpu()
 		}()
 		var got slice
-		got, err = s.saturate(w.clients, time.Second, profiled, s.used)
+		got, err = s.saturate(ctx, w.clients, time.Second, profiled, s.used)
 		if other := <-fetched; err == nil {
 			err = other
 		}
@@ -86,7 +87,7 @@ func fetch(ctx context.Context, url, path string) error {
 	if res.StatusCode != http.StatusOK {
 		return fmt.Errorf("fetching %s: %s", url, res.Status)
 	}
-	f, err := os.Create(path)
+	f, err := os.Create(path) //nolint:gosec // in the folder that its user names
 	if err != nil {
 		return err
 	}

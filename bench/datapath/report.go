@@ -13,6 +13,7 @@ type report struct {
 	Command  string            `json:"command"`
 	Date     time.Time         `json:"date"`
 	Took     float64           `json:"took_seconds"`
+	Stopped  string            `json:"stopped,omitempty"` // why before its end
 	Machine  string            `json:"machine"`
 	Systems  map[string]string `json:"systems"` // versions, or why one was skipped
 	Pairs    int               `json:"pairs"`
@@ -37,6 +38,9 @@ func (r *report) markdown(w io.Writer) error {
 			fmt.Fprintf(&b, " %s: %s.", name, v)
 		}
 	}
+	if r.Stopped != "" {
+		fmt.Fprintf(&b, " Not finished (%s): workloads are missing.", r.Stopped)
+	}
 	aims, rest := r.Figures[:0:0], r.Figures[:0:0]
 	for _, f := range r.Figures {
 		if f.Aim != nil {
@@ -48,12 +52,9 @@ func (r *report) markdown(w io.Writer) error {
 	if len(aims) > 0 {
 		fmt.Fprintf(&b, "\n\n| workload | %s against %s | values | median of pairs | 95 %% | aim | met |\n|---|---|--:|--:|--:|--:|---|\n", ours, plain)
 		for _, f := range aims {
-			met := "no"
-			if *f.Met {
-				met = "yes"
-			}
-			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %s |\n", f.Workload, f.Measure, f.values(), f.stands(f.Median), f.spread(), f.limit(), met)
+			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %s |\n", f.Workload, f.Measure, f.values(), f.stands(f.Median), f.spread(), f.limit(), f.Met)
 		}
+		b.WriteString("\nAn aim is met when the interval does not rule it out; where the interval holds it, the table says `" + string(open) + "`.\n")
 	}
 	if len(rest) > 0 {
 		b.WriteString("\n| workload | what | of | against | values | median of pairs | 95 % |\n|---|---|---|---|--:|--:|--:|\n")

@@ -24,16 +24,17 @@ func (b *bench) slowStreams(ctx context.Context, w *workload) error {
 		stands = append(stands, &stand{system: &system{kind: k}, seen: seen{}})
 	}
 	for round := range pairs {
-		b.say("%s: round %d of %d", w.name, round+1, pairs)
 		for _, i := range turns(len(stands), round) {
 			s := stands[i]
 			// That the others differ from plain Caddy needs no interval.
 			if round > 0 && s.name != plain && s.name != ours {
 				continue
 			}
+			b.say("%s: round %d of %d, %s", w.name, round+1, pairs, s.name)
 			if err := b.full(ctx, w, s.kind, s.seen); err != nil {
 				return err
 			}
+			b.passed(b.visit(w))
 		}
 	}
 	for _, s := range stands {
@@ -67,7 +68,7 @@ func (b *bench) full(ctx context.Context, w *workload, k kind, seen seen) error 
 		}
 		g = append(g, s)
 		warm := crowd{make: func() *client { return newClient(s.address, p, want) }}
-		_, err = warm.saturate(16, 0, 300*time.Millisecond, s.used)
+		_, err = warm.saturate(ctx, 16, 0, 300*time.Millisecond, s.used)
 		warm.close()
 		if err != nil {
 			return w.failed(s, err)

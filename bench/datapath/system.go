@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/caddy-llmlb/caddy-llmlb/bench/command"
 )
 
 // The systems by the names that they have in the tables.
@@ -132,7 +134,7 @@ var errSkipped = errors.New("SKIPPED")
 
 // fromPackage finds a program of one of Debian's packages.
 func fromPackage(ctx context.Context, name string) (program, libs string, err error) {
-	cmd := exec.CommandContext(ctx, "bash", "-s", "--", name)
+	cmd := command.Whole(exec.CommandContext(ctx, "bash", "-s", "--", name)) // ended so, it takes away what it has unpacked
 	cmd.Stdin = strings.NewReader(packageScript)
 	var said strings.Builder
 	cmd.Stderr = &said

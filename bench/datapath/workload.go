@@ -1,10 +1,11 @@
 package main
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/caddy-llmlb/caddy-llmlb/bench/command"
 )
 
 // workload is what is asked for, of how many endpoints.
@@ -79,7 +80,7 @@ func pick(names string) ([]workload, error) {
 	for name := range strings.SplitSeq(names, ",") {
 		i := slices.IndexFunc(workloads, func(w workload) bool { return w.name == name })
 		if i < 0 {
-			return nil, fmt.Errorf("no workload is called %q; there are %s", name, workloadNames())
+			return nil, command.Wrong("no workload is called %q; there are %s", name, workloadNames())
 		}
 		list = append(list, workloads[i])
 	}

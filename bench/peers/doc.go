@@ -3,7 +3,7 @@
 // with the prefix-cache router of the AIBrix gateway and with the scheduler of the
 // Gateway API Inference Extension (GIE), by their own code, linked as modules.
 //
-//	go run . -json result.json            # every cell, some minutes
+//	go run . -json result.json            # every cell, some five minutes
 //	go test -run '^$' -bench . -benchmem  # the same as Go benchmarks
 //
 // # Input

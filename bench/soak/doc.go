@@ -13,5 +13,6 @@
 // live heap, reservations, queue.
 //
 // The exit status is 1 when any check fails; the reasons are printed, and the logs
-// of all processes are kept. It needs Linux, for /proc and signals.
+// of all processes are kept. After an interrupt nothing is judged and nothing kept. It
+// needs Linux, for /proc and signals.
 package main

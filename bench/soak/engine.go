@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"net"
@@ -71,6 +72,19 @@ type event struct {
 	Pool  string           `json:"pool,omitempty"`
 	Ended bool             `json:"ended,omitempty"`
 	G     truth.Generation `json:"g"`
+}
+
+// engineMain is an engine's command line. Only server.start calls it.
+func engineMain(args []string) error {
+	f := flag.NewFlagSet("engine", flag.ContinueOnError)
+	name := f.String("engine", "", "its name")
+	listen := f.String("listen", "", "where")
+	seed := f.Uint64("seed", 1, "of what fails")
+	share := f.Uint64("share", 0, "how many of a million requests fail")
+	if err := f.Parse(args); err != nil {
+		return err
+	}
+	return runEngine(*name, *listen, *seed, *share)
 }
 
 // runEngine is the whole life of an engine's process.

@@ -11,13 +11,13 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/caddy-llmlb/caddy-llmlb/bench/command"
 	"github.com/caddy-llmlb/caddy-llmlb/bench/soak/truth"
 )
 
@@ -31,23 +31,22 @@ type gateway struct {
 }
 
 // build compiles the gateway, with the race detector if wanted.
-func build(folder string, race bool) (string, error) {
-	program := filepath.Join(folder, "caddy")
-	args := []string{"build", "-buildvcs=false", "-o", program}
+func build(ctx context.Context, folder string, race bool) (string, error) {
+	folder = filepath.Join(folder, buildFolder)
+	if err := os.Mkdir(folder, 0o700); err != nil {
+		return "", fmt.Errorf("making a folder to build in: %w", err)
+	}
+	flags := []string{"-buildvcs=false"}
 	if race {
-		args = append(args, "-race")
+		flags = append(flags, "-race")
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, 15*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "go", append(args, "github.com/caddy-llmlb/caddy-llmlb/cmd/caddy")...) //nolint:gosec // nothing of it comes from outside
-	if printed, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("building the gateway: %w\n%s", err, printed)
-	}
-	return program, nil
+	return command.Build(ctx, folder, "github.com/caddy-llmlb/caddy-llmlb/cmd/caddy", flags...)
 }
 
 // startGateway starts the program with a configuration and waits until it serves.
-func startGateway(folder, program, url, admin, config string) (*gateway, error) {
+func startGateway(ctx context.Context, folder, program, url, admin, config string) (*gateway, error) {
 	log, err := os.Create(filepath.Join(folder, "gateway.log"))
 	if err != nil {
 		return nil, fmt.Errorf("creating the gateway's log: %w", err)
@@ -68,7 +67,7 @@ func startGateway(folder, program, url, admin, config string) (*gateway, error) 
 		if err == nil {
 			return g, nil
 		}
-		if !g.alive() || time.Now().After(deadline) {
+		if ctx.Err() != nil || !g.alive() || time.Now().After(deadline) {
 			return nil, fmt.Errorf("waiting for the gateway: %w", err)
 		}
 		time.Sleep(50 * time.Millisecond)

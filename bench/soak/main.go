@@ -3,94 +3,95 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
-	"os/signal"
 	"path/filepath"
-	"syscall"
+	"strings"
 	"time"
+
+	"github.com/caddy-llmlb/caddy-llmlb/bench/command"
 )
 
-// settings are what a run is asked to do.
-type settings struct {
-	For     time.Duration `json:"for_ns"`
-	Warm    time.Duration `json:"warm_ns"`
-	Seed    uint64        `json:"seed"`
-	Rate    float64       `json:"rate"`
-	Clients int           `json:"clients"`
-	Burst   int           `json:"burst"`
-	Race    bool          `json:"race"`
-	Gateway string        `json:"-"` // a program that is built already
-	Logs    string        `json:"-"` // where the folder with the logs is made
-	Keep    bool          `json:"-"`
-	JSON    string        `json:"-"`
-	Report  string        `json:"-"`
-}
+// asEngine is the first argument of this program where it is one of its own engines.
+const asEngine = "-engine"
 
 func main() {
-	var s settings
-	flag.DurationVar(&s.For, "for", 30*time.Minute, "how long the load lasts; warm-up, quiet times and building come on top, 40 s and what compiling takes")
-	flag.DurationVar(&s.Warm, "warm", 10*time.Second, "how long the warm-up lasts, before what the gateway holds is measured for the first time")
-	flag.Uint64Var(&s.Seed, "seed", 1, "which requests come, which of them fail, and what is done to servers")
-	flag.Float64Var(&s.Rate, "rate", 400, "requests a second; the default keeps about two thirds of two cores busy, the clients and engines included")
-	flag.IntVar(&s.Clients, "clients", 2500, "requests open at a time, at most; what comes then is not sent")
-	flag.IntVar(&s.Burst, "burst", 400, "requests that come at once, now and then")
-	flag.BoolVar(&s.Race, "race", false, "build the gateway with the race detector, which takes several times the processor: lower -rate")
-	flag.StringVar(&s.Gateway, "gateway", "", "a gateway that is built already, from cmd/caddy")
-	flag.StringVar(&s.Logs, "logs", os.TempDir(), "where the folder with the logs of all processes is made; it is kept when a check fails")
-	flag.BoolVar(&s.Keep, "keep", false, "keep that folder in any case")
-	flag.StringVar(&s.JSON, "json", "", "a file for the result as JSON")
-	flag.StringVar(&s.Report, "report", "", "a file for the result as Markdown, which is printed too")
-	name := flag.String("engine", "", "be an engine of that name instead; for the command's own use")
-	listen := flag.String("listen", "", "with -engine: where")
-	share := flag.Uint64("share", 0, "with -engine: how many of a million requests fail")
-	flag.Parse()
-	if flag.NArg() > 0 {
-		fmt.Fprintf(os.Stderr, "soak: unknown argument %q\n", flag.Arg(0))
-		os.Exit(2)
-	}
-	if *name != "" {
-		if err := runEngine(*name, *listen, s.Seed, *share); err != nil {
+	if len(os.Args) > 1 && os.Args[1] == asEngine {
+		if err := engineMain(os.Args[1:]); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
 		return
 	}
-	if s.For < time.Second || s.Rate <= 0 || s.Clients < 1 || s.Burst < 0 {
-		fmt.Fprintln(os.Stderr, "soak: -for must be a second at least, -rate and -clients above 0")
-		os.Exit(2)
+	ctx, stop := command.Interruptible("soak: stopping…")
+	err := soak(ctx, os.Args[1:])
+	stop()
+	if err != nil && !errors.Is(err, flag.ErrHelp) {
+		fmt.Fprintln(os.Stderr, "soak:", err)
 	}
-	os.Exit(s.main())
+	os.Exit(command.Status(err))
 }
 
-// main runs, reports, and returns the exit status.
-func (s settings) main() int {
+// soak runs, and reports.
+func soak(ctx context.Context, args []string) error {
+	s, err := parse(args)
+	if err != nil {
+		return err
+	}
+	to, err := s.open()
+	if err != nil {
+		return err
+	}
+	defer to.close()
 	folder, err := os.MkdirTemp(s.Logs, "soak-")
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "soak: making a folder for the logs:", err)
-		return 1
+		return command.Wrong("making a folder below -logs: %w", err)
 	}
-	interrupted := make(chan os.Signal, 1)
-	signal.Notify(interrupted, os.Interrupt, syscall.SIGTERM)
-	res, err := s.run(folder, interrupted)
+	res, err := s.run(ctx, folder)
+	return s.conclude(res, err, folder, to)
+}
+
+// buildFolder is where the gateway is built, below the folder with the logs.
+const buildFolder = "build"
+
+// conclude prints and writes what came of a run, and keeps of its folder what explains
+// a failure.
+func (s settings) conclude(res *result, err error, folder string, to files) error {
+	_ = os.RemoveAll(filepath.Join(folder, buildFolder)) // large, and built again at will
+	switch {
+	case errors.Is(err, command.ErrInterrupted):
+		err = fmt.Errorf("%w after %.0f s, nothing judged", command.ErrInterrupted, time.Since(res.Started).Seconds())
+		if s.Keep {
+			return fmt.Errorf("%w; logs are in %s", err, folder)
+		}
+		return errors.Join(err, os.RemoveAll(folder))
+	case err != nil && res.Seconds == 0: // there is nothing to put into a table
+		if os.Remove(folder) == nil { // nobody has logged anything
+			return err
+		}
+		return fmt.Errorf("%w\nlogs are in %s", err, folder)
+	}
 	res.Failures = reasons(err)
-	if err := res.write(s, folder); err != nil {
+	if err := res.write(to, folder); err != nil {
 		res.Failures = append(res.Failures, err.Error())
 	}
 	fmt.Print(res.markdown())
 	if len(res.Failures) == 0 {
-		if !s.Keep {
-			_ = os.RemoveAll(folder)
+		if s.Keep {
+			return nil
 		}
-		return 0
+		return os.RemoveAll(folder)
 	}
-	fmt.Fprintf(os.Stderr, "\nsoak: FAILED, for %d reasons; logs, lies and profiles are in %s\n", len(res.Failures), folder)
-	for _, reason := range res.Failures {
-		fmt.Fprintln(os.Stderr, "-", reason)
+	many := "s"
+	if len(res.Failures) == 1 {
+		many = ""
 	}
-	return 1
+	return fmt.Errorf("FAILED, for %d reason%s; logs, lies and profiles are in %s\n- %s", len(res.Failures), many, folder, strings.Join(res.Failures, "\n- "))
 }
 
 // reasons are the errors that were joined, each by itself.
@@ -107,24 +108,32 @@ func reasons(err error) (all []string) {
 
 // write writes what files were asked for, and into the folder what explains a
 // failure.
-func (r *result) write(s settings, folder string) error {
-	text, err := json.MarshalIndent(r, "", "\t")
-	if err != nil {
-		return fmt.Errorf("writing the result: %w", err)
+func (r *result) write(to files, folder string) error {
+	if to.json != nil {
+		err := to.json.Write(func(w io.Writer) error {
+			e := json.NewEncoder(w)
+			e.SetIndent("", "\t")
+			return e.Encode(r)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if to.report != nil {
+		err := to.report.Write(func(w io.Writer) error {
+			_, err := io.WriteString(w, r.markdown())
+			return err
+		})
+		if err != nil {
+			return err
+		}
 	}
 	lies, err := json.MarshalIndent(r.lies, "", "\t")
+	if err == nil {
+		err = os.WriteFile(filepath.Join(folder, "lies.json"), append(lies, '\n'), 0o600)
+	}
 	if err != nil {
 		return fmt.Errorf("writing the lies: %w", err)
-	}
-	for name, content := range map[string][]byte{
-		s.JSON: append(text, '\n'), s.Report: []byte(r.markdown()), filepath.Join(folder, "lies.json"): append(lies, '\n'),
-	} {
-		if name == "" {
-			continue
-		}
-		if err := os.WriteFile(name, content, 0o600); err != nil {
-			return fmt.Errorf("writing the result: %w", err)
-		}
 	}
 	return nil
 }

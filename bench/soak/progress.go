@@ -5,7 +5,6 @@ package main
 import (
 	"fmt"
 	"os"
-	"strings"
 	"time"
 )
 
@@ -20,8 +19,9 @@ type progress struct {
 	ticks    int
 }
 
-// barWidth is the bar's length on a terminal, in characters.
-const barWidth = 20
+// width is how long a line that is written over may be, in characters: one that needs
+// two lines of a terminal cannot be taken back.
+const width = 79
 
 // tick is called once a second.
 func (p *progress) tick() {
@@ -30,12 +30,12 @@ func (p *progress) tick() {
 		return
 	}
 	at := min(time.Since(p.began), p.length)
+	m, _ := p.gateway.metrics() // a missing number shows as 0
 	if p.terminal {
-		full := int(barWidth * at / p.length)
-		fmt.Fprintf(os.Stderr, "\r[%s%s] %s\x1b[K", strings.Repeat("#", full), strings.Repeat("-", barWidth-full), p.line(at))
+		fmt.Fprintf(os.Stderr, "\r%s\x1b[K", p.line(at, m))
 		return
 	}
-	fmt.Fprintln(os.Stderr, p.line(at))
+	fmt.Fprintln(os.Stderr, p.line(at, m))
 }
 
 // over ends the line.
@@ -45,21 +45,25 @@ func (p *progress) over() {
 	}
 }
 
-func (p *progress) line(at time.Duration) string {
-	m, _ := p.gateway.metrics() // a missing number shows as 0
+// line tells on a terminal what one line holds. What has been judged are the requests
+// that ended a while ago: fewer than were sent.
+func (p *progress) line(at time.Duration, m metrics) string {
 	b := p.book
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return fmt.Sprintf("%s %.0fs/%.0fs sent %d open %d whole %d cut %d left %d refused %d again %d lies %d; %.0f MB %.0f goroutines %.0f files",
-		p.phase, at.Seconds(), p.length.Seconds(), p.crowd.sent.Load(), p.crowd.open.Load(), b.words["whole"], b.words["cut"]+b.words["cut in trouble"],
-		b.words["left"], b.words["refused"]+b.words["refused in trouble"], b.again, b.nLies,
-		m.sums["process_resident_memory_bytes"]/1e6, m.sums["go_goroutines"], m.sums["process_open_fds"])
-}
-
-// isTerminal says whether somebody looks at the file.
-func isTerminal(f *os.File) bool {
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0 && os.Getenv("TERM") != "dumb"
+	judged := 0
+	for _, n := range b.words {
+		judged += n
+	}
+	begin := fmt.Sprintf("%s %.0fs/%.0fs sent %d open %d judged %d", p.phase, at.Seconds(), p.length.Seconds(), p.crowd.sent.Load(), p.crowd.open.Load(), judged)
+	end := fmt.Sprintf(" failed checks %d; %.0f MB", b.nLies, m.sums["process_resident_memory_bytes"]/1e6)
+	if p.terminal {
+		line := begin + end
+		return line[:min(len(line), width)]
+	}
+	return fmt.Sprintf("%s: whole %d cut %d left %d refused %d, by more than one engine %d;%s %.0f goroutines %.0f files",
+		begin, b.words["whole"], b.words["cut"]+b.words["cut in trouble"], b.words["left"], b.words["refused"]+b.words["refused in trouble"], b.again,
+		end, m.sums["go_goroutines"], m.sums["process_open_fds"])
 }
 
 // residentBytes is a process's resident memory; 0 when it has ended.

@@ -44,6 +44,7 @@ type result struct {
 	Lies     map[truth.Kind]int `json:"lies"`
 	Failures []string           `json:"failures"`
 	lies     []found
+	judged   bool // to its end
 }
 
 // count takes over what the book says.
@@ -96,14 +97,21 @@ func (r *run) verdict() (failures []error) {
 	return append(failures, r.meant()...)
 }
 
+// What must have come of a run's requests: so many whole answers, and no more than so
+// many that were not sent. A tenth leaves, and most faults are made good.
+const (
+	leastWhole = 0.6
+	mostHeld   = 0.02
+)
+
 // meant tells what should have happened in a run and has not: one that tests
 // nothing must not pass.
 func (r *run) meant() (failures []error) {
 	res := r.res
-	if share := float64(res.Ended["whole"]) / float64(max(1, res.Requests)); share < 0.6 {
+	if share := float64(res.Ended["whole"]) / float64(max(1, res.Requests)); share < leastWhole {
 		failures = append(failures, fmt.Errorf("only %.0f %% of all answers were whole", 100*share))
 	}
-	if float64(res.Held) > 0.02*float64(res.Requests) {
+	if float64(res.Held) > mostHeld*float64(res.Requests) {
 		failures = append(failures, fmt.Errorf("%d requests were not sent, because %d were open: the machine is too slow for -rate %g", res.Held, r.Clients, r.Rate))
 	}
 	if r.For < 90*time.Second {
@@ -145,7 +153,8 @@ func (r *result) markdown() string {
 	}
 	row("seconds of load", "%.0f", r.Seconds)
 	row("requests", "%d", r.Requests)
-	row("ended as", "%s", list(r.Ended))
+	row("not sent, because too many were open", "%d (at most %.0f %%)", r.Held, 100*mostHeld)
+	row("ended as", "%s (whole: at least %.0f %%)", list(r.Ended), 100*leastWhole)
 	row("refused in trouble, by code", "%s", list(r.Refused))
 	row("faults of engines", "%s", list(r.Faults))
 	row("done to servers and the configuration", "%s", list(r.Done))
@@ -153,16 +162,18 @@ func (r *result) markdown() string {
 	row("requests that more than one engine had", "%d", r.Again)
 	row("retries as the gateway counts them, refused by its budget", "%.0f, %.0f", r.Retries, r.RetriesRefused)
 	row("cores busy: gateway under load, all processes", "%.2f, %.2f", r.GatewayCores, r.AllCores)
-	row("goroutines after warm-up → at the end", "%.0f → %.0f", r.Base.Goroutines, r.End.Goroutines)
-	row("open descriptors", "%.0f → %.0f", r.Base.Descriptors, r.End.Descriptors)
-	row("live heap", "%.1f → %.1f MB", r.Base.HeapBytes/1e6, r.End.HeapBytes/1e6)
-	row("lines of metrics", "%.0f → %.0f", r.Base.Series, r.End.Series)
-	row("resident memory: medians of the thirds, maximum", "%.0f, %.0f, %.0f; %.0f MB", r.RSS[0]/1e6, r.RSS[1]/1e6, r.RSS[2]/1e6, r.RSSMax/1e6)
+	room := r.Settings.room()
+	row("goroutines after warm-up → at the end", "%.0f → %.0f (at most + %.0f)", r.Base.Goroutines, r.End.Goroutines, room.Goroutines)
+	row("open descriptors", "%.0f → %.0f (at most + %.0f)", r.Base.Descriptors, r.End.Descriptors, room.Descriptors)
+	row("live heap", "%.1f → %.1f MB (at most + %.0f MiB)", r.Base.HeapBytes/1e6, r.End.HeapBytes/1e6, room.HeapBytes/(1<<20))
+	row("lines of metrics", "%.0f → %.0f (at most + %.0f)", r.Base.Series, r.End.Series, room.Series)
+	row("resident memory: medians of the thirds, maximum", "%.0f, %.0f, %.0f; %.0f MB (the last third at most %.0f %% and %.0f MB above the middle one)",
+		r.RSS[0]/1e6, r.RSS[1]/1e6, r.RSS[2]/1e6, r.RSSMax/1e6, 100*rssShare, r.Settings.rssBytes()/1e6)
 	lies := map[string]int{}
 	for kind, n := range r.Lies {
 		lies[string(kind)] = n
 	}
-	row("doubled, missing, mixed up, cut silently, lost, …", "%s", list(lies))
+	row("doubled, missing, mixed up, cut silently, lost, … (none may be)", "%s", list(lies))
 	if len(r.Failures) > 0 {
 		b.WriteString("\n")
 		for _, reason := range r.Failures {

@@ -54,7 +54,7 @@ func (s *server) start() error {
 		return fmt.Errorf("preparing %s: %w", s.name, err)
 	}
 	defer out.Close()
-	s.process, err = launch(out, s.log, nil, program, "-engine", s.name, "-listen", s.address,
+	s.process, err = launch(out, s.log, nil, program, asEngine, s.name, "-listen", s.address,
 		"-seed", strconv.FormatUint(s.seed, 10), "-share", strconv.FormatUint(s.share, 10))
 	if err != nil {
 		_ = lines.Close()

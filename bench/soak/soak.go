@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -13,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/caddy-llmlb/caddy-llmlb/bench/command"
 	"github.com/caddy-llmlb/caddy-llmlb/bench/soak/truth"
 )
 
@@ -51,23 +53,30 @@ type run struct {
 	res     *result
 }
 
-// run runs it all. The result is there even where it fails.
-func (s settings) run(folder string, interrupted <-chan os.Signal) (*result, error) {
+// run runs it all. The result is there even where it fails. What an interrupt broke off
+// on its way is no failure.
+func (s settings) run(ctx context.Context, folder string) (res *result, err error) {
 	r := &run{settings: s, folder: folder, book: newBook(rules), res: &result{Started: time.Now(), Settings: s}}
-	defer r.close()
-	if err := r.start(); err != nil {
+	defer func() {
+		r.close()
+		if ctx.Err() != nil && !r.res.judged {
+			err = command.ErrInterrupted
+		}
+	}()
+	if err := r.start(ctx); err != nil {
 		return r.res, err
 	}
 	defer r.count() // what was found before a failure is told too
 	r.say("warming up for %v; logs are in %s", s.Warm, folder)
-	if _, err := r.load("warm-up", s.Warm, interrupted, s.Seed+1000); err != nil {
+	if _, err := r.load(ctx, "warm-up", s.Warm, s.Seed+1000); err != nil {
 		return r.res, err
 	}
-	if err := r.calm(); err != nil {
+	if err := r.calm(ctx); err != nil {
 		return r.res, fmt.Errorf("after the warm-up: %w", err)
 	}
-	r.rest()
-	var err error
+	if err := r.rest(ctx); err != nil {
+		return r.res, err
+	}
 	if r.res.Base, err = r.gateway.level(); err != nil {
 		return r.res, err
 	}
@@ -75,23 +84,23 @@ func (s settings) run(folder string, interrupted <-chan os.Signal) (*result, err
 
 	before := cpuSeconds(r.gateway.pid())
 	began := time.Now()
-	series, err := r.load("load", s.For, interrupted, s.Seed)
+	series, err := r.load(ctx, "load", s.For, s.Seed)
+	r.res.Seconds = time.Since(began).Seconds()
 	if err != nil {
 		return r.res, err
 	}
-	r.res.Seconds = time.Since(began).Seconds()
 	r.res.GatewayCores = (cpuSeconds(r.gateway.pid()) - before) / r.res.Seconds
 	r.res.RSS = truth.Thirds(series)
 	r.res.RSSMax = maximum(series)
-	return r.res, r.finish()
+	return r.res, r.finish(ctx)
 }
 
 // start builds and starts everything.
-func (r *run) start() (err error) {
+func (r *run) start(ctx context.Context) (err error) {
 	program := r.Gateway
 	if program == "" {
 		r.say("building the gateway")
-		if program, err = build(r.folder, r.Race); err != nil {
+		if program, err = build(ctx, r.folder, r.Race); err != nil {
 			return err
 		}
 	}
@@ -125,7 +134,7 @@ func (r *run) start() (err error) {
 		}
 	}
 	r.config.servers = r.servers
-	r.gateway, err = startGateway(r.folder, program, "http://"+site, admin, r.config.text())
+	r.gateway, err = startGateway(ctx, r.folder, program, "http://"+site, admin, r.config.text())
 	if err != nil {
 		return err
 	}
@@ -140,7 +149,7 @@ func (r *run) start() (err error) {
 
 // load has everything happen at once for a time, and returns once all is over that
 // was begun. The series is the gateway's resident memory, second by second.
-func (r *run) load(name string, d time.Duration, interrupted <-chan os.Signal, seed uint64) (series []float64, err error) {
+func (r *run) load(ctx context.Context, name string, d time.Duration, seed uint64) (series []float64, err error) {
 	done := make(chan struct{})
 	r.chaos.done = done
 	r.chaos.begin(seed)
@@ -148,14 +157,14 @@ func (r *run) load(name string, d time.Duration, interrupted <-chan os.Signal, s
 	ended := time.After(d)
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
-	p := &progress{run: r, phase: name, length: d, began: time.Now(), terminal: isTerminal(os.Stderr)}
+	p := &progress{run: r, phase: name, length: d, began: time.Now(), terminal: command.Terminal(os.Stderr)}
 loop:
 	for {
 		select {
 		case <-ended:
 			break loop
-		case sig := <-interrupted:
-			err = fmt.Errorf("ended by signal %v", sig)
+		case <-ctx.Done():
+			err = ctx.Err()
 			break loop
 		case <-r.gateway.ended:
 			err = errors.New("the gateway has ended")
@@ -168,10 +177,13 @@ loop:
 			p.tick()
 		}
 	}
-	p.over()
 	close(done)
 	err = errors.Join(err, r.chaos.end())
 	r.chaos.failed = nil
+	if ctx.Err() != nil {
+		return series, err // nobody waits for answers any more
+	}
+	p.over()
 	all := make(chan struct{})
 	go func() {
 		r.crowd.all.Wait()
@@ -179,6 +191,7 @@ loop:
 	}()
 	select {
 	case <-all:
+	case <-ctx.Done():
 	case <-time.After(2 * waitsFor):
 		err = errors.Join(err, fmt.Errorf("%d requests have not ended %v after the load", r.crowd.open.Load(), 2*waitsFor))
 	}
@@ -187,7 +200,7 @@ loop:
 
 // calm brings the configuration back to the first one and waits until nothing is
 // open any more.
-func (r *run) calm() error {
+func (r *run) calm(ctx context.Context) error {
 	r.crowd.clients.hangUp()
 	if err := r.config.change(func() {
 		r.config.variant = 0
@@ -208,41 +221,68 @@ func (r *run) calm() error {
 		if time.Now().After(deadline) {
 			return fmt.Errorf("open %v after the last answer: %s", calmWithin, strings.Join(left, "; "))
 		}
-		time.Sleep(500 * time.Millisecond)
+		if err := pause(ctx, 500*time.Millisecond); err != nil {
+			return err
+		}
+	}
+}
+
+// pause waits, or until an interrupt.
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }
 
 // rest waits until connections that nobody uses are closed. A client's connection
 // is idle only a moment after its answer has ended.
-func (r *run) rest() {
-	time.Sleep(time.Second)
+func (r *run) rest(ctx context.Context) error {
+	if err := pause(ctx, time.Second); err != nil {
+		return err
+	}
 	r.crowd.clients.hangUp()
-	time.Sleep(quiet)
+	return pause(ctx, quiet)
 }
 
 // room is by how much the gateway may hold more at the end than after the warm-up.
 // What is learned grows a little: the index of prefixes has a megabyte in each pool,
 // metrics have a line for each outcome that there has been. Some old HTTP/2
 // connections, a megabyte each, are kept for a while by timers of Caddy's servers.
-func (r *run) room() truth.Room {
+func (s settings) room() truth.Room {
 	room := truth.Room{Goroutines: 8, Descriptors: 6, HeapBytes: 48 << 20, Series: 300}
-	if r.Race {
+	if s.Race {
 		room.HeapBytes *= 2
 	}
 	return room
 }
 
+// rssShare, and so many bytes, are by how much resident memory in the last third of the
+// load may be above that of the middle one.
+const rssShare = 0.1
+
+func (s settings) rssBytes() float64 {
+	if s.Race {
+		return 72e6
+	}
+	return 24e6
+}
+
 // finish checks what the gateway and the engines have kept, and judges the rest.
-func (r *run) finish() error {
+func (r *run) finish(ctx context.Context) error {
 	var failures []error
-	if err := r.calm(); err != nil {
+	if err := r.calm(ctx); err != nil {
 		failures = append(failures, err)
 	}
 	// Time is what connections and goroutines need to end; what is left after
 	// that is a leak.
 	deadline := time.Now().Add(patient)
 	var leaks []string
-	r.rest()
+	if err := r.rest(ctx); err != nil {
+		return err
+	}
 	for {
 		level, err := r.gateway.level()
 		if err != nil {
@@ -253,17 +293,15 @@ func (r *run) finish() error {
 			break
 		}
 		r.crowd.clients.hangUp()
-		time.Sleep(2 * time.Second)
+		if err := pause(ctx, 2*time.Second); err != nil {
+			return err
+		}
 	}
 	for _, leak := range leaks {
 		failures = append(failures, errors.New("leaked: "+leak))
 	}
 	r.profile("at-the-end")
-	share, amount := 0.1, 24e6
-	if r.Race {
-		amount *= 3
-	}
-	if truth.Grows(r.res.RSS, share, amount) {
+	if truth.Grows(r.res.RSS, rssShare, r.rssBytes()) {
 		failures = append(failures, fmt.Errorf("resident memory grows: %.0f MB in the median of the middle third, %.0f MB of the last", r.res.RSS[1]/1e6, r.res.RSS[2]/1e6))
 	}
 	for _, s := range r.servers {
@@ -285,6 +323,7 @@ func (r *run) finish() error {
 	r.book.settle(true)
 	r.count()
 	failures = append(failures, r.verdict()...)
+	r.res.judged = true
 	return errors.Join(failures...)
 }
 
