@@ -24,30 +24,34 @@ var edges = []int{512, 1 << 10, 3 << 10, 4 << 10, 64 << 10, 128 << 10, 256 << 10
 
 func (s seeded) rand() *rand.Rand { return rand.New(rand.NewPCG(s.seed, uint64(s.number))) }
 
-// draw tells of what kind the request is.
-func (s seeded) draw() (size int, stream, zipped, alias bool) {
+// drawn is of what kind a request is.
+type drawn struct {
+	size                  int
+	stream, zipped, alias bool
+}
+
+func (s seeded) draw() drawn {
 	r := s.rand()
-	size = edges[r.IntN(len(edges)-r.IntN(3))] + r.IntN(5) - 2
+	size := edges[r.IntN(len(edges)-r.IntN(3))] + r.IntN(5) - 2
 	if r.IntN(3) == 0 {
 		size = 200 + r.IntN(5000)
 	}
-	return size, r.IntN(2) == 0, r.IntN(8) == 0, r.IntN(8) == 0
+	return drawn{size, r.IntN(2) == 0, r.IntN(8) == 0, r.IntN(8) == 0}
 }
 
 // json is the body as the client has it, before it is compressed.
 func (s seeded) json() []byte {
-	size, stream, _, alias := s.draw()
-	model := "m"
-	if alias {
+	d, model := s.draw(), "m"
+	if d.alias {
 		model = "other"
 	}
-	head := fmt.Sprintf(`{"model":%q,"stream":%v,"messages":[{"role":"user","content":"%d `, model, stream, s.number)
+	head := fmt.Sprintf(`{"model":%q,"stream":%v,"messages":[{"role":"user","content":"%d `, model, d.stream, s.number)
 	const tail = `"}]}`
-	body := make([]byte, 0, size+len(head)+len(tail))
+	body := make([]byte, 0, d.size+len(head)+len(tail))
 	body = append(body, head...)
 	r := rand.New(rand.NewPCG(s.seed, uint64(s.number)^1<<63))
-	for len(body)+len(tail) < size {
-		for x, n := r.Uint64(), 0; n < 8 && len(body)+len(tail) < size; x, n = x>>8, n+1 {
+	for len(body)+len(tail) < d.size {
+		for x, n := r.Uint64(), 0; n < 8 && len(body)+len(tail) < d.size; x, n = x>>8, n+1 {
 			body = append(body, 'a'+byte(x%16))
 		}
 	}
@@ -56,8 +60,7 @@ func (s seeded) json() []byte {
 
 // sent is what goes out, and arrives what a server has to get.
 func (s seeded) sent() []byte {
-	_, _, zipped, _ := s.draw()
-	if !zipped {
+	if !s.draw().zipped {
 		return s.json()
 	}
 	var b bytes.Buffer
@@ -68,13 +71,12 @@ func (s seeded) sent() []byte {
 }
 
 func (s seeded) arrives(injected bool) []byte {
-	_, stream, zipped, alias := s.draw()
-	body := s.sent()
-	if alias {
+	d, body := s.draw(), s.sent()
+	if d.alias {
 		body = bytes.Replace(s.json(), []byte(`"other"`), []byte(`"real"`), 1)
-		zipped = false
+		d.zipped = false
 	}
-	if injected && stream && !zipped {
+	if injected && d.stream && !d.zipped {
 		body, _ = reads.InjectUsage(body)
 	}
 	return body

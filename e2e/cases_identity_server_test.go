@@ -60,7 +60,7 @@ func (x *identical) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	s := seeded{x.seed, n}
 	want := s.arrives(x.injected)
-	_, stream, _, _ := s.draw()
+	stream := s.draw().stream
 	if r.ContentLength >= 0 && r.ContentLength != int64(len(want)) {
 		x.t.Errorf("request %d is said to have %d bytes, has %d", n, r.ContentLength, len(want))
 	}

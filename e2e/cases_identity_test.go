@@ -43,7 +43,7 @@ func (x *identical) ask(client *http.Client, url string, n int) string {
 	s := seeded{x.seed, n}
 	r := rand.New(rand.NewPCG(s.seed, uint64(n)^1<<62))
 	body := s.sent()
-	_, stream, zipped, _ := s.draw()
+	d := s.draw()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	if r.IntN(5) == 0 {
@@ -68,7 +68,7 @@ func (x *identical) ask(client *http.Client, url string, n int) string {
 	req.GetBody = nil
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("X-Number", strconv.Itoa(n))
-	if zipped {
+	if d.zipped {
 		req.Header.Set("Content-Encoding", "gzip")
 	}
 	if r.IntN(6) == 0 {
@@ -91,7 +91,7 @@ func (x *identical) ask(client *http.Client, url string, n int) string {
 	}
 	want := strconv.Itoa(n) + " " + sumOf(s.arrives(x.injected))
 	got := string(text)
-	if stream {
+	if d.stream {
 		var b strings.Builder
 		for _, part := range strings.Split(got, `"content":"`)[1:] {
 			piece, _, _ := strings.Cut(part, `"`)
@@ -176,7 +176,7 @@ func TestEveryByteIsItsOwn(t *testing.T) {
 				wg.Go(func() {
 					for n := range numbers {
 						if tc.options == "alone" {
-							if _, _, _, alias := (seeded{x.seed, n}).draw(); alias {
+							if (seeded{x.seed, n}).draw().alias {
 								continue
 							}
 						}
