@@ -29,6 +29,7 @@ var seedBodies = []string{
 	`{"prompt":[]}`, `{"prompt":""}`, `{"prompt":[1,"a",[2,"b"],{"prompt_string":"p","multimodal_data":["AA=="]},-1,1.5,12345678901,null]}`, `{"prompt":7}`,
 	`{"prompt":[[]],"prompt_embeds":"AA==","cache_salt":"s","extra_key":"k","prompt_cache_key":"conversation"}`,
 	`{"a":[[[[[[[[{"b":[{}]}]]]]]]]],"c":-0.5e+7,"d":NaN}`, `{"x":"\\\\\"","y":"\\"}`,
+	`{"messages":[{"role":"user","content":[{"type":"refusal","refusal":"nking","thinking":"ho"},{"type":"thinking","thinking":"hm"}]}]}`,
 }
 
 // FuzzRead compares with a strict library and a slow, plain reading on top of

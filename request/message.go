@@ -91,11 +91,11 @@ func (r *reading) content(c *canon, v span) {
 }
 
 // part writes the part at i: its text where it has any, else a picture. Types
-// are not asked for, because engines keep adding to them and some infer them.
-// It returns where the part ends.
+// are not asked for, because engines keep adding to them and some infer them. Of
+// several texts it is the same one in whatever order they stand. It returns where
+// the part ends.
 func (r *reading) part(c *canon, i int) int {
-	var text span
-	tag := byte(tagContent)
+	var text, refusal, thought span
 	w := r.into(i)
 	for {
 		key, value, ok := w.member()
@@ -107,17 +107,22 @@ func (r *reading) part(c *canon, i int) int {
 		}
 		switch string(key) {
 		case "text":
-			text, tag = value, tagContent
+			text = value
 		case "refusal":
-			text, tag = value, tagRefusal
+			refusal = value
 		case "thinking":
-			text, tag = value, tagThought
+			thought = value
 		}
 	}
-	if text.absent() {
+	switch {
+	case !text.absent():
+		c.piece(tagContent, r.b, text)
+	case !refusal.absent():
+		c.piece(tagRefusal, r.b, refusal)
+	case !thought.absent():
+		c.piece(tagThought, r.b, thought)
+	default:
 		c.picture(r.b[i:w.at])
-	} else {
-		c.piece(tag, r.b, text)
 	}
 	return w.at
 }

@@ -280,7 +280,7 @@ func forgetVocabulary(t *testing.T) {
 	forget := func() {
 		vocabulary.mu.Lock()
 		defer vocabulary.mu.Unlock()
-		vocabulary.wanted, vocabulary.hopeless = false, false
+		vocabulary.wanted, vocabulary.hopeless, vocabulary.notUntil = false, false, time.Time{}
 		vocabulary.ready.Store(nil)
 	}
 	forget()
@@ -334,6 +334,27 @@ func TestVocabularyIsLoadedAside(t *testing.T) {
 		synctest.Wait()
 		if r := ratio(true); r == 0 {
 			t.Error("no ratio once it is needed again")
+		}
+		// What comes too rarely to be counted does not have it loaded each time.
+		time.Sleep(3 * vocabularyIdle)
+		ratio(true)
+		for loads := 0; ; loads++ {
+			time.Sleep(3 * vocabularyIdle)
+			if vocabulary.ready.Load() != nil {
+				t.Fatal("it stays though nobody needs it")
+			}
+			if ratio(true); loads > 3 {
+				break
+			}
+			if synctest.Wait(); vocabulary.ready.Load() != nil {
+				t.Fatal("loaded again at once though it was loaded for nothing")
+			}
+		}
+		time.Sleep(vocabularyPause)
+		ratio(true)
+		synctest.Wait()
+		if vocabulary.ready.Load() == nil {
+			t.Error("not loaded after the pause")
 		}
 		time.Sleep(3 * vocabularyIdle)
 	})

@@ -30,8 +30,12 @@ var vocabularyWords = strings.Join([]string{
 
 // vocabularyIdle is how long the vocabulary stays when nothing is counted. It is
 // 24 MB full of pointers, which every collection of garbage walks through: that
-// made each request cost a fifth more than without.
-const vocabularyIdle = 10 * time.Second
+// made each request cost a fifth more than without. Where it was loaded for nothing,
+// since requests come too rarely, it is not loaded again for vocabularyPause.
+const (
+	vocabularyIdle  = 5 * time.Second
+	vocabularyPause = 5 * time.Minute
+)
 
 // vocabulary is the package's one state: the tokenizer, while it is there. It has
 // nothing of any request in it.
@@ -42,6 +46,7 @@ var vocabulary struct {
 	mu       sync.Mutex
 	wanted   bool // it is there or being loaded
 	hopeless bool // it cannot be loaded
+	notUntil time.Time
 }
 
 // tokenCounter returns what counts a text's tokens, or nil while the vocabulary
@@ -57,7 +62,7 @@ func tokenCounter() func(text string) int {
 	}
 	vocabulary.mu.Lock()
 	defer vocabulary.mu.Unlock()
-	if !vocabulary.wanted && !vocabulary.hopeless {
+	if !vocabulary.wanted && !vocabulary.hopeless && !time.Now().Before(vocabulary.notUntil) {
 		vocabulary.wanted = true
 		go loadVocabulary()
 	}
@@ -74,21 +79,25 @@ func loadVocabulary() {
 		vocabulary.mu.Unlock()
 		return
 	}
-	vocabulary.used.Store(true)
+	vocabulary.used.Store(false)
 	vocabulary.ready.Store(t)
-	time.AfterFunc(vocabularyIdle, func() { freeVocabulary(t) })
+	time.AfterFunc(vocabularyIdle, func() { freeVocabulary(t, true) })
 }
 
-// freeVocabulary lets it go if nobody has used it since it was last looked.
-func freeVocabulary(t *tiktoken.Tiktoken) {
+// freeVocabulary lets it go if nobody has used it since it was last looked; fresh is
+// for the first time.
+func freeVocabulary(t *tiktoken.Tiktoken, fresh bool) {
 	if vocabulary.used.Swap(false) {
-		time.AfterFunc(vocabularyIdle, func() { freeVocabulary(t) })
+		time.AfterFunc(vocabularyIdle, func() { freeVocabulary(t, false) })
 		return
 	}
 	vocabulary.mu.Lock()
 	defer vocabulary.mu.Unlock()
 	if vocabulary.ready.CompareAndSwap(t, nil) {
 		vocabulary.wanted = false
+		if fresh {
+			vocabulary.notUntil = time.Now().Add(vocabularyPause)
+		}
 	}
 }
 

@@ -20,7 +20,7 @@ func TestBothLoads(t *testing.T) {
 		kinds: []kind{{name: plain}, {name: ours}}, pairs: 2, slice: 4 * time.Millisecond, warm: time.Millisecond, progress: &progress{to: null},
 		engine: &engine{process: &process{pids: []int{os.Getpid()}}, addresses: []string{address}},
 	}
-	b.progress.all = b.takes(w) - 2*warmUp // they need none
+	b.progress.all = b.takes(w) - 2*warmUp - 2*touching - quieting // they need none
 	var stands []*stand
 	for _, k := range append(b.kinds, kind{name: direct}) {
 		stands = append(stands, b.stand(w, &system{kind: k, address: address}))

@@ -8,6 +8,8 @@ import (
 // What a workload takes besides its slices, by experience.
 const (
 	warmUp       = time.Second     // of each system
+	touching     = time.Second     // of both gateways
+	quieting     = 9 * time.Second // of all at once
 	idling       = 5 * time.Second // of all at once
 	answering    = 1300 * time.Millisecond
 	filling      = 2 * time.Second // and
@@ -45,7 +47,7 @@ func (b *bench) takes(w *workload) time.Duration {
 	case w.streams > 0:
 		return time.Duration(systems+(pairs-1)*min(systems, 2)) * visit
 	}
-	all := time.Duration(systems)*warmUp + time.Duration((2*systems+1)*pairs)*visit // both loads, and no gateway
+	all := time.Duration(systems)*warmUp + 2*touching + quieting + time.Duration((2*systems+1)*pairs)*visit // both loads, and no gateway
 	if w.endpoints >= manyEndpoints {
 		all += idling
 	}

@@ -19,7 +19,7 @@ type workload struct {
 	clients   int  // of the closed loop
 	alone     bool // only ours and plain Caddy
 	streams   int  // this many at once, slow ones; 0: no such workload
-	pairs     int  // of slow streams, at most; 0: as many as are asked for
+	pairs     int  // at most; 0: as many as are asked for
 	simulated bool // the servers are llm_simulator's
 	aims      map[measure]aim
 }
@@ -53,8 +53,8 @@ var workloads = []workload{
 		size: 400 * kib, tokens: 20, endpoints: 2, clients: 16,
 		aims: map[measure]aim{cpuRatio: 1.35, rateRatio: 0.75, addedP99: 5},
 	},
-	{name: "endpoints-64", does: "as chat, 64 endpoints", size: kib, tokens: 20, endpoints: 64, clients: 32, alone: true},
-	{name: "endpoints-1000", does: "as chat, 1,000 endpoints", size: kib, tokens: 20, endpoints: 1000, clients: 32, alone: true},
+	{name: "endpoints-64", does: "as chat, 64 endpoints", size: kib, tokens: 20, endpoints: 64, clients: 32, alone: true, pairs: 8},
+	{name: "endpoints-1000", does: "as chat, 1,000 endpoints", size: kib, tokens: 20, endpoints: 1000, clients: 32, alone: true, pairs: 8},
 	{
 		name: "simulated", does: "64 streams of 64 tokens each, from two llm_simulator at real speed",
 		size: kib, tokens: 64, stream: true, endpoints: 2, clients: 64, simulated: true, pairs: 8,
