@@ -1,9 +1,13 @@
 package admission
 
 import (
+	"context"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 )
 
 // found is how the proxy is to find the request and the answer's headers, however
@@ -65,9 +69,21 @@ func (f *found) restore(x *exchange) {
 	f.clean(x)
 	r := x.request
 	*r = f.request
+	*r = *r.WithContext(ownVars(r.Context()))
 	*r.URL = f.url
 	f.header.put(r.Header)
 	put(r, x.call)
+}
+
+// ownVars returns the context with variables of its own, of which there are the same.
+// A dial of the time before may still be reading those that were there, and the proxy
+// writes some each time it is asked.
+func ownVars(ctx context.Context) context.Context {
+	vars, ok := ctx.Value(caddyhttp.VarsCtxKey).(map[string]any)
+	if !ok {
+		return ctx
+	}
+	return context.WithValue(ctx, caddyhttp.VarsCtxKey, maps.Clone(vars))
 }
 
 // clean takes back the headers of an answer that was none.

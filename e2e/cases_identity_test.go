@@ -196,13 +196,15 @@ func TestEveryByteIsItsOwn(t *testing.T) {
 			}
 			close(numbers)
 			wg.Wait()
+			g.idle(t)
+			x.mu.Lock() // a server may still be reading what nobody waits for
+			defer x.mu.Unlock()
 			t.Logf("clients: %v; servers: %v; %d whole, %d parts", ended, x.fated, x.wholes, x.parts)
 			for n, k := range x.served {
 				if k > 1 {
 					t.Errorf("request %d was served %d times", n, k)
 				}
 			}
-			g.idle(t)
 		})
 	}
 }
