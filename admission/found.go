@@ -68,8 +68,7 @@ func (f *found) note(x *exchange) {
 func (f *found) restore(x *exchange) {
 	f.clean(x)
 	r := x.request
-	*r = f.request
-	*r = *r.WithContext(ownVars(r.Context()))
+	*r = *f.request.WithContext(ownVars(f.request.Context()))
 	*r.URL = f.url
 	f.header.put(r.Header)
 	put(r, x.call)

@@ -56,7 +56,8 @@ func (x *exchange) turn() *refusal {
 		x.turns.tick() // a pause may end at this very moment
 	}
 	waits := x.leave(w)
-	x.turns.arm(false)                           // the next one may have been tried
+	x.turns.arm(false) // the next one may have been tried
+
 	if heard == queue.Waiting && len(told) > 0 { // at this very moment
 		heard = <-told
 	}

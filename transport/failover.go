@@ -145,10 +145,8 @@ func (a *attempt) refusal(resp *http.Response, o llmlb.Outcome) *llmlb.Kept {
 		Outcome: o, Status: resp.StatusCode, Header: make(http.Header),
 		RetryAfter: retryAfter(resp.Header, time.Now()),
 	}
-	if a.t.Headers != off {
-		p := a.call.PlacedAt(a.endpoint)
-		p.Put(k.Header)
-	}
+	p := a.placed()
+	p.Put(k.Header)
 	return k
 }
 

@@ -19,15 +19,20 @@ func (a *attempt) decisionHeaders(h http.Header) {
 	for _, name := range llmlb.PlacedHeaders {
 		delete(h, name)
 	}
-	if a.t.Headers == off {
-		return
-	}
-	p := a.call.PlacedAt(a.endpoint)
+	p := a.placed()
 	if a.call.Answering {
 		a.call.Placed = p
 		return
 	}
 	p.Put(h)
+}
+
+// placed is what the client is told of how its request was placed.
+func (a *attempt) placed() llmlb.Placed {
+	if a.t.Headers == off {
+		return llmlb.Placed{}
+	}
+	return a.call.PlacedAt(a.endpoint)
 }
 
 // sayWhen adds the Retry-After that engines leave out.

@@ -8,7 +8,6 @@ import (
 	"os/signal"
 	"path/filepath"
 	"syscall"
-	"time"
 )
 
 // Interruptible returns a context that ends at the first interrupt, of which the user
@@ -49,13 +48,4 @@ func Build(ctx context.Context, folder, pkg string, flags ...string) (string, er
 		return "", fmt.Errorf("building %s, from the root of the checkout: %w: %s", pkg, err, out)
 	}
 	return program, nil
-}
-
-// Whole has a command of exec.CommandContext end with all that it has started: what is
-// left of a compiler would go on writing where nobody cleans up any more.
-func Whole(cmd *exec.Cmd) *exec.Cmd {
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // else a terminal's Ctrl-C would reach some of them first
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
-	cmd.WaitDelay = 5 * time.Second
-	return cmd
 }

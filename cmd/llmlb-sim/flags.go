@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	bench "github.com/caddy-llmlb/caddy-llmlb/bench/command"
 	"github.com/caddy-llmlb/caddy-llmlb/engine"
 	"github.com/caddy-llmlb/caddy-llmlb/simulator/report"
 	"github.com/caddy-llmlb/caddy-llmlb/simulator/trace"
@@ -85,23 +86,9 @@ func (o *options) flags() *flag.FlagSet {
 	return f
 }
 
-// span is an option that is a time: one without a unit is told what it lacks.
-type span time.Duration
-
-func (s *span) String() string { return time.Duration(*s).String() }
-
-func (s *span) Set(text string) error {
-	d, err := time.ParseDuration(text)
-	if err != nil {
-		return errors.New("a time has a unit, as in 500ms, 5s or 10m")
-	}
-	*s = span(d)
-	return nil
-}
-
+// spanVar defines an option that is a time. What it is for is in the help's own text.
 func spanVar(f *flag.FlagSet, at *time.Duration, name string, preset time.Duration) {
-	*at = preset
-	f.Var((*span)(at), name, "")
+	bench.SpanVar(f, at, name, preset, "")
 }
 
 // parse reads the command line and checks what can be checked without reading the
