@@ -24,7 +24,10 @@ func stringEnd(b []byte, i int) int {
 			return at
 		}
 		at++
-		if n < denseQuotes {
+		switch {
+		case vectors && at < len(b):
+			at += escapedQuotes(&b[at], len(b)-at)
+		case n < denseQuotes:
 			at = skipEscaped(b, at)
 		}
 	}
@@ -43,7 +46,7 @@ const (
 )
 
 // skipEscaped steps over quotes that have one backslash in front, which end no
-// string. It returns where it stopped: no quote up to there ends one. The two
+// string, where the machine cannot do so by itself. It returns where it stopped: no quote up to there ends one. The two
 // bytes before i must be an escaped quote.
 func skipEscaped(b []byte, i int) int {
 	const step = 32
