@@ -63,31 +63,51 @@ type Features struct {
 	Key uint64
 }
 
-// Block sizes in bytes of canonical prompt. Short blocks at the start tell
-// short prompts apart; long ones after keep the index of a long prompt small.
+// DefaultRatio is how many bytes make a token until usage teaches better.
+const DefaultRatio = 4.0
+
+// Blocks are short at the start, to tell short prompts apart, and longer the further
+// in they are: how much of a prompt is found counts as a part of it, and each block
+// of a long one costs its hash and three lines of memory in the index. None that
+// begins behind the first 4 KiB is more than a quarter of what stands before it, nor
+// any behind 32 KiB more than a sixteenth.
 const (
-	ShortBlock   = 256
-	LongBlock    = 1024
-	shortBlocks  = 16
-	shortRegion  = shortBlocks * ShortBlock // 4 KiB
-	DefaultRatio = 4.0                      // bytes per token until usage teaches better
+	ShortBlock = 256
+	LongBlock  = 4096 // none is longer
 )
 
+// regions are the parts of a prompt that are cut alike, the last one without an end.
+var regions = [...]struct{ block, bytes int }{
+	{ShortBlock, 4 << 10},
+	{1 << 10, 28 << 10},
+	{2 << 10, 96 << 10},
+	{LongBlock, 1 << 62},
+}
+
 // BlockEnd returns how many bytes of canonical prompt the first n blocks cover.
-func BlockEnd(n int) int {
-	if n <= shortBlocks {
-		return n * ShortBlock
+func BlockEnd(n int) (end int) {
+	for _, r := range regions {
+		blocks := r.bytes / r.block
+		if n <= blocks {
+			return end + n*r.block
+		}
+		n -= blocks
+		end += r.bytes
 	}
-	return shortRegion + (n-shortBlocks)*LongBlock
+	return end
 }
 
 // BlockCount returns how many full blocks a canonical prompt of the given
 // length in bytes has.
-func BlockCount(bytes int) int {
-	if bytes <= shortRegion {
-		return bytes / ShortBlock
+func BlockCount(bytes int) (n int) {
+	for _, r := range regions {
+		if bytes <= r.bytes {
+			return n + bytes/r.block
+		}
+		n += r.bytes / r.block
+		bytes -= r.bytes
 	}
-	return shortBlocks + (bytes-shortRegion)/LongBlock
+	return n
 }
 
 // CoveredTokens returns how many prompt tokens the first n blocks hold, by the
