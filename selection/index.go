@@ -12,8 +12,8 @@ import (
 
 // DefaultIndexBytes bounds the prefix index of a pool unless index_bytes says
 // otherwise. It holds 1.5 million blocks, or the prompts of some 380 million
-// tokens; a block that more than four endpoints hold counts for one more with
-// every four.
+// tokens, and more where they are longer than 32 KiB; a block that more than four
+// endpoints hold counts for one more with every four.
 const DefaultIndexBytes = 64 << 20
 
 // minIndexBytes is the smallest useful index: the blocks of a few long prompts.
