@@ -1,6 +1,9 @@
 package llmlb
 
-import "time"
+import (
+	"iter"
+	"time"
+)
 
 // OnRoom sets the function that is told when an endpoint may have room for more
 // work, or has gone out of use: those who wait for it can then be asked again. It
@@ -37,11 +40,15 @@ func (p *Pool) Members(s *Settings) []*Endpoint {
 	return list
 }
 
-// Reachable calls f with the members that a Call of the settings may use: its own,
-// as the newest configuration describes them if it does, and those that one has
+// Reachable goes over the members that a Call of the settings may use: its own, as
+// the newest configuration describes them if it does, and those that one has
 // besides, where requests reach servers in the same way under both. So requests
 // that wait while servers are exchanged go to the new ones. Under the pool's lock.
-func (p *Pool) Reachable(s *Settings, f func(*Member)) {
+func (p *Pool) Reachable(s *Settings) iter.Seq[*Member] {
+	return func(yield func(*Member) bool) { p.reachable(s, yield) }
+}
+
+func (p *Pool) reachable(s *Settings, yield func(*Member) bool) {
 	current := p.current()
 	if current == nil {
 		current = s
@@ -53,27 +60,31 @@ func (p *Pool) Reachable(s *Settings, f func(*Member)) {
 				m = newer
 			}
 		}
-		f(m)
+		if !yield(m) {
+			return
+		}
 	}
 	if current == s || current.Reach != s.Reach || current.Dynamic {
 		return
 	}
 	for i := range current.Members {
-		if m := &current.Members[i]; s.byAddress[m.Address] == nil {
-			f(m)
+		if m := &current.Members[i]; s.byAddress[m.Address] == nil && !yield(m) {
+			return
 		}
 	}
 }
 
 // Added reports whether the endpoint is one that a Call of the settings may use
 // though they do not name it: see Reachable.
-func (p *Pool) Added(e *Endpoint, s *Settings) (added bool) {
+func (p *Pool) Added(e *Endpoint, s *Settings) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.Reachable(s, func(m *Member) {
-		added = added || m.Address == e.address && s.byAddress[m.Address] == nil
-	})
-	return added
+	for m := range p.Reachable(s) {
+		if m.Address == e.address && s.byAddress[m.Address] == nil {
+			return true
+		}
+	}
+	return false
 }
 
 // InUse reports whether a dynamic upstream was named of late. Under the pool's
@@ -160,18 +171,14 @@ func (p *Pool) OutSince(s *Settings, now time.Time) (since time.Time) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	inUse := false
-	p.Reachable(s, func(m *Member) {
+	for m := range p.Reachable(s) {
 		e := p.Living(m.Endpoint)
-		if inUse = inUse || e.Usable(now, s); inUse {
-			return
+		if e.Usable(now, s) {
+			return time.Time{}
 		}
 		if _, _, t := e.State(now); t.After(since) {
 			since = t
 		}
-	})
-	if inUse {
-		return time.Time{}
 	}
 	return since
 }

@@ -153,7 +153,9 @@ func (ch *choice) addMembers() {
 		}
 		return
 	}
-	ch.call.Pool.Reachable(ch.settings, ch.addMember)
+	for m := range ch.call.Pool.Reachable(ch.settings) {
+		ch.addMember(m)
+	}
 }
 
 func (ch *choice) addMember(m *llmlb.Member) {

@@ -163,7 +163,9 @@ func someWell(p *llmlb.Pool, s *llmlb.Settings, now time.Time) (well bool) {
 // said of them, nil where they are dynamic. Under the pool's lock.
 func each(p *llmlb.Pool, s *llmlb.Settings, f func(*llmlb.Endpoint, *llmlb.Member)) {
 	if !s.Dynamic {
-		p.Reachable(s, func(m *llmlb.Member) { f(p.Living(m.Endpoint), m) })
+		for m := range p.Reachable(s) {
+			f(p.Living(m.Endpoint), m)
+		}
 		return
 	}
 	for _, e := range p.Members(s) {
@@ -243,14 +245,10 @@ func listedAs(c *llmlb.Call) string {
 	}
 	for _, name := range names {
 		model := llmlb.ModelHash(name)
-		listed := false
-		c.Pool.Reachable(c.Settings, func(m *llmlb.Member) {
-			if !listed {
-				listed, _ = c.Pool.Living(m.Endpoint).Serves(model, now)
+		for m := range c.Pool.Reachable(c.Settings) {
+			if listed, _ := c.Pool.Living(m.Endpoint).Serves(model, now); listed {
+				return name
 			}
-		})
-		if listed {
-			return name
 		}
 	}
 	return ""

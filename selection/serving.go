@@ -173,11 +173,11 @@ func (ch *choice) addUpstreams(upstreams reverseproxy.UpstreamPool) {
 	if ch.alone || ch.settings.Dynamic || ch.settings.Delegated {
 		return
 	}
-	ch.call.Pool.Reachable(ch.settings, func(m *llmlb.Member) {
+	for m := range ch.call.Pool.Reachable(ch.settings) {
 		if ch.settings.Member(m.Address) == nil {
 			ch.addMember(m)
 		}
-	})
+	}
 }
 
 // watch ends the Lease when the request does, and has it in decode when its
