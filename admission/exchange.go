@@ -150,6 +150,7 @@ func (x *exchange) failure(status int) *refusal {
 func (x *exchange) giveUp(f *refusal, err error) error {
 	h, kept := x.handler, x.call.Kept
 	x.found.clean(x)
+	x.call.Placed = llmlb.Placed{} // what is said now is no server's answer, or has its own
 	if x.gone() {
 		f = clientGone()
 	}

@@ -11,7 +11,6 @@ import (
 // relay answers with what an endpoint said that had no better answer. It was kept
 // with the number of its own attempt, and there may have been more.
 func (x *exchange) relay(k *llmlb.Kept) error {
-	x.call.Placed = llmlb.Placed{} // k has its own
 	h := x.rec.Header()
 	for name, v := range k.Header {
 		switch http.CanonicalHeaderKey(name) {

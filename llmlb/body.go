@@ -71,12 +71,15 @@ func (b *content) let() {
 	b.bytes = nil
 }
 
-// contentReader reads a content once.
+// contentReader reads a content once. What it reads stays from its first byte on, or
+// from [contentReader.Hold] on, until it has come to its end or is closed.
 type contentReader struct {
 	content *content
 	at      int
 	begun   bool
 	ended   bool
+	lent    bool // what comes next is being written from where it lies
+	closed  bool // meanwhile
 }
 
 // Read implements io.Reader.
@@ -84,14 +87,7 @@ func (r *contentReader) Read(p []byte) (int, error) {
 	b := r.content
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !r.begun {
-		r.begun = true
-		if b.dropped {
-			r.ended = true
-		} else {
-			b.reading++
-		}
-	}
+	r.begin()
 	if r.ended {
 		return 0, io.EOF
 	}
@@ -105,6 +101,26 @@ func (r *contentReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
+// Hold is for a reader that will be read or closed: a server may answer, and the body
+// be given up with that, before the first byte of it is on its way.
+func (r *contentReader) Hold() {
+	r.content.mu.Lock()
+	defer r.content.mu.Unlock()
+	r.begin()
+}
+
+// begin counts the reader, if there is still something for it to read. Under the lock.
+func (r *contentReader) begin() {
+	switch {
+	case r.begun:
+	case r.content.dropped:
+		r.ended = true
+	default:
+		r.content.reading++
+	}
+	r.begun = true
+}
+
 // end lets the bytes go if this was the last who needed them. Under the lock.
 func (r *contentReader) end() {
 	b := r.content
@@ -114,12 +130,63 @@ func (r *contentReader) end() {
 	}
 }
 
-// Close implements io.Closer.
+// pieceMost is how much of a body is written at once. A time limit for writing is one
+// for each piece.
+const pieceMost = 256 << 10
+
+// WriteUpTo writes what Read would return, at most so many bytes of it, without a copy
+// in between.
+func (r *contentReader) WriteUpTo(w io.Writer, most int64) (n int64, err error) {
+	for err == nil && n < most {
+		p := r.lend(min(most-n, pieceMost))
+		if len(p) == 0 {
+			break
+		}
+		var m int
+		m, err = w.Write(p)
+		r.wrote(m)
+		n += int64(m)
+	}
+	return n, err
+}
+
+// lend returns the next bytes, at most so many. They stay until wrote is called.
+func (r *contentReader) lend(most int64) []byte {
+	b := r.content
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if r.begin(); r.ended {
+		return nil
+	}
+	r.lent = true
+	return b.bytes[r.at:min(len(b.bytes), r.at+int(most))]
+}
+
+// wrote gives back what was lent, n bytes of which have been written.
+func (r *contentReader) wrote(n int) {
+	r.content.mu.Lock()
+	defer r.content.mu.Unlock()
+	r.lent = false
+	if r.at += n; r.closed || r.at == len(r.content.bytes) {
+		r.end()
+	}
+}
+
+// Close implements io.Closer. What was not read at all can still be: net/http closes
+// the body of a request for which a connection was lost too early, and sends it on
+// another.
 func (r *contentReader) Close() error {
 	r.content.mu.Lock()
 	defer r.content.mu.Unlock()
-	if r.begun && !r.ended {
+	switch {
+	case !r.begun || r.ended:
+	case r.lent: // whoever writes it finishes that, or fails
+		r.closed = true
+	default:
 		r.end()
+		if r.at == 0 {
+			r.begun, r.ended = false, false
+		}
 	}
 	return nil
 }

@@ -66,16 +66,24 @@ func (c *candid) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// pieces are what long bodies go through on their way to a server.
-var pieces = sync.Pool{New: func() any { return new([64 << 10]byte) }}
+// lender is a body that lies in memory as a whole.
+type lender interface {
+	// WriteUpTo writes at most so many bytes of it from where they lie.
+	WriteUpTo(w io.Writer, most int64) (int64, error)
+}
 
 // ReadFrom implements io.ReaderFrom for what of a request does not fit into
-// net/http's own buffer. Without it, each long body would have 32 KiB made for it,
-// cleared and thrown away.
+// net/http's own buffer. A body that is held is written from where it lies: net/http
+// would make 32 KiB for each that is long, and copy it through there piece by piece.
 func (c *candid) ReadFrom(r io.Reader) (int64, error) {
-	piece := pieces.Get().(*[64 << 10]byte)
-	defer pieces.Put(piece)
-	return io.CopyBuffer(onlyWriter{c}, r, piece[:])
+	if part, ok := r.(*io.LimitedReader); ok {
+		if body, ok := part.R.(lender); ok {
+			n, err := body.WriteUpTo(c, part.N)
+			part.N -= n
+			return n, err
+		}
+	}
+	return io.Copy(onlyWriter{c}, r)
 }
 
 // onlyWriter keeps io.Copy from asking for ReadFrom again.

@@ -240,7 +240,7 @@ func retryAfter(h http.Header, now time.Time) time.Duration {
 		return time.Duration(min(max(0, n), maxRetryAfterSeconds)) * time.Second
 	}
 	if at, err := http.ParseTime(v); err == nil {
-		return max(0, at.Sub(now))
+		return min(max(0, at.Sub(now)), maxRetryAfterSeconds*time.Second)
 	}
 	return 0
 }

@@ -50,6 +50,7 @@ func TestRetryAfterIsRead(t *testing.T) {
 		"soon":                          0,
 		"Sun, 01 Mar 2026 12:00:09 GMT": 9 * time.Second,
 		"Sun, 01 Mar 2026 11:59:00 GMT": 0,
+		"Fri, 31 Dec 9999 23:59:59 GMT": maxRetryAfterSeconds * time.Second,
 		"Sun, 01 Mar":                   0,
 	} {
 		if got := retryAfter(http.Header{"Retry-After": {value}}, now); got != want {

@@ -3,28 +3,44 @@ package transport
 import (
 	"math"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
 
 	"github.com/caddy-llmlb/caddy-llmlb/llmlb"
 )
 
 // decisionHeaders says how the request was placed, in the answer's own headers or,
-// where the admission handler writes to the client, there: on the way each header
-// costs a placeholder and a copy. What a server says of such, which may be another
-// gateway, is not said of this one, and not at all with headers off.
+// where the admission handler writes to the client and nobody looks at the answer
+// before, there: on the way each header costs a placeholder and a copy. What a server
+// says of such, which may be another gateway, is not said of this one, and not at all
+// with headers off.
 func (a *attempt) decisionHeaders(h http.Header) {
 	for _, name := range llmlb.PlacedHeaders {
 		delete(h, name)
 	}
 	p := a.placed()
-	if a.call.Answering {
+	if a.call.Answering && !a.t.inAnswers {
 		a.call.Placed = p
 		return
 	}
 	p.Put(h)
+}
+
+// changesAnswers reports whether the proxy among the modules does something with
+// servers' answers: header_down, handle_response and lb_retry_match see the headers by
+// which placements are told, and may take them away from the client.
+func changesAnswers(modules []caddy.Module) bool {
+	for _, m := range slices.Backward(modules) {
+		if h, ok := m.(*reverseproxy.Handler); ok {
+			return h.Headers != nil && h.Headers.Response != nil || len(h.HandleResponse) > 0 ||
+				h.LoadBalancing != nil && len(h.LoadBalancing.RetryMatchRaw) > 0
+		}
+	}
+	return false
 }
 
 // placed is what the client is told of how its request was placed.

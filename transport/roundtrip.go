@@ -77,7 +77,8 @@ func endpointOf(c *llmlb.Call, req *http.Request) *llmlb.Endpoint {
 	return nil
 }
 
-// send tries the endpoint once, and once more if the connection was stale.
+// send tries the endpoint once, and once more if the connection was stale, or the
+// server says that it has not read the request.
 func (a *attempt) send(req *http.Request) (*http.Response, error) {
 	fresh := a.t.fresh != nil && a.endpoint.ClosesAfterReply()
 	resp, w, err := a.try(req, fresh)
@@ -89,6 +90,8 @@ func (a *attempt) send(req *http.Request) (*http.Response, error) {
 		if a.ctx.Err() == nil && a.rearm(req) {
 			resp, w, err = a.try(req, true)
 		}
+	} else if err != nil && notRead(err) && a.ctx.Err() == nil && a.rearm(req) {
+		resp, w, err = a.try(req, fresh)
 	}
 	now := time.Now()
 	if err == nil {
@@ -172,6 +175,9 @@ var shorts = sync.Pool{New: func() any { return new(shortBody) }}
 func (a *attempt) shorten(req *http.Request, w *watch) {
 	n := req.ContentLength
 	if n <= 0 || n > inOneWrite || int64(len(a.call.Body)) != n {
+		if longer, ok := req.Body.(interface{ Hold() }); ok {
+			longer.Hold() // it is read or closed, though perhaps not before there is an answer
+		}
 		return // what is not held could not be read again for another attempt
 	}
 	short := shorts.Get().(*shortBody)
@@ -197,6 +203,9 @@ func (a *attempt) receive(resp *http.Response) (*http.Response, error) {
 	c.Status = resp.StatusCode
 	a.hearLoad(resp.Header)
 	if resp.StatusCode == http.StatusSwitchingProtocols || resp.Body == nil {
+		if r := resp.Request; r != nil && resp.Body != nil && r.Header.Get("Upgrade") == "" {
+			return a.switched(resp)
+		}
 		a.decisionHeaders(resp.Header)
 		return resp, nil // the connection is the client's now
 	}
@@ -228,6 +237,17 @@ func (a *attempt) receive(resp *http.Response) (*http.Response, error) {
 	}
 	_ = resp.Body.Close()
 	f := a.unanswered(err, true)
+	return nil, a.fail(f, a.replaceable(f.outcome))
+}
+
+// errUnasked is another protocol in place of an answer.
+var errUnasked = errors.New("the server switched to a protocol that nobody asked for")
+
+// switched is for a server that gives the connection away unasked: the proxy would
+// answer with nothing, which a client takes for a success.
+func (a *attempt) switched(resp *http.Response) (*http.Response, error) {
+	_ = resp.Body.Close()
+	f := a.unanswered(errUnasked, true)
 	return nil, a.fail(f, a.replaceable(f.outcome))
 }
 

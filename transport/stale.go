@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"net/http/httptrace"
 	"net/textproto"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -151,6 +152,15 @@ func (w *watch) stale() bool {
 	}
 	window := min(max(staleWithin, 2*w.delays.of(w.address)), staleMost)
 	return time.Duration(w.now().UnixNano()-wrote) <= window
+}
+
+// notRead reports whether a server that speaks HTTP/2 says that it has not read the
+// request: it goes away, or refuses the stream. net/http would send it again by itself,
+// had it not been kept from that, and tells so by no more than the text.
+func notRead(err error) bool {
+	text := err.Error()
+	return strings.HasPrefix(text, "http2: Transport: cannot retry err [") &&
+		(strings.Contains(text, "GOAWAY") || strings.Contains(text, "REFUSED_STREAM"))
 }
 
 // delays remembers the shortest time it took to connect to each address, which

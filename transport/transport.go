@@ -63,6 +63,8 @@ type Transport struct {
 	fresh  *http.Transport
 	delays *delays
 	logger *zap.Logger
+
+	inAnswers bool // placements are told in the servers' answers: see changesAnswers
 }
 
 // The values of on/off options.
@@ -84,7 +86,7 @@ func (Transport) CaddyModule() caddy.ModuleInfo {
 
 // Provision sets our defaults and builds the connections' transports.
 func (t *Transport) Provision(ctx caddy.Context) error {
-	t.logger, t.delays = ctx.Logger(), new(delays)
+	t.logger, t.delays, t.inAnswers = ctx.Logger(), new(delays), changesAnswers(ctx.Modules())
 	if t.HTTPTransport == nil {
 		t.HTTPTransport = new(reverseproxy.HTTPTransport)
 	}
