@@ -51,8 +51,17 @@ func TestCallTravelsInTheContext(t *testing.T) {
 
 func TestBlockArithmetic(t *testing.T) {
 	for _, tc := range []struct{ bytes, count, end int }{
-		{0, 0, 0}, {255, 0, 0}, {256, 1, 256}, {4096, 16, 4096}, {5119, 16, 4096}, {5120, 17, 5120},
-		{32 << 10, 44, 32 << 10}, {34 << 10, 45, 34 << 10}, {128 << 10, 92, 128 << 10}, {132<<10 - 1, 92, 128 << 10}, {400_000, 157, 397_312},
+		{0, 0, 0},
+		{255, 0, 0},
+		{256, 1, 256},
+		{4096, 16, 4096},
+		{5119, 16, 4096},
+		{5120, 17, 5120},
+		{32 << 10, 44, 32 << 10},
+		{34 << 10, 45, 34 << 10},
+		{128 << 10, 92, 128 << 10},
+		{132<<10 - 1, 92, 128 << 10},
+		{400_000, 157, 397_312},
 	} {
 		if n := BlockCount(tc.bytes); n != tc.count || BlockEnd(n) != tc.end {
 			t.Errorf("%d bytes: %d blocks ending at %d, want %d and %d", tc.bytes, n, BlockEnd(n), tc.count, tc.end)
