@@ -110,7 +110,7 @@ type choice struct {
 	where   whereabouts // of the holders
 	best    int         // the longest match on any seat, in tokens
 	uncut   cut         // see effort
-	homes   homes       // see homesOf
+	atHome  *seat       // see homeOf
 	behind  *seat       // the warm seat that a spill leaves
 }
 

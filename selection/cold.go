@@ -1,7 +1,5 @@
 package selection
 
-import "github.com/caddy-llmlb/caddy-llmlb/llmlb"
-
 // A Call that no endpoint holds a useful prefix for goes to the home of its
 // conversation, by rendezvous hashing, so that gateways which know nothing of
 // each other send the turns of one conversation to one place. The home keeps it
@@ -60,101 +58,6 @@ func (ch *choice) cold() *seat {
 		return home
 	}
 	return cheapest
-}
-
-// homeWorth is how many times as much as it saves a home may cost, where all that the
-// servers do is others' and all of a prompt is found at its home. What one gateway
-// knows of the others' work is seconds wrong when servers are busy, and were each to
-// leave homes for that, nobody would find anything, and they would be busier still.
-const homeWorth = 20
-
-// strictHome returns the Call's home, or the next in line, where that is worth its
-// cost: because other gateways may have sent the conversation there, which
-// we would know nothing of, and engines have been found to hold what they then do.
-func (ch *choice) strictHome(cheapest *seat) *seat {
-	worth := homeWorth * ch.homesPay()
-	if worth == 0 {
-		return nil
-	}
-	first, second := ch.homesOf()
-	worth *= ch.effort(first) / first.rate.Speed
-	switch {
-	case first.cost <= cheapest.cost+worth:
-		return first
-	case second != nil && second.cost <= cheapest.cost+worth/2:
-		return second
-	}
-	return nil
-}
-
-// commonHome returns the home of a Call whose prefix we know to be at s, where other
-// gateways will look for it: or nil. Each of them would otherwise keep a copy where
-// it happened to send the first such prompt, and caches hold them only once.
-func (ch *choice) commonHome(s *seat) *seat {
-	share := ch.homesPay()
-	if share == 0 {
-		return nil
-	}
-	home, _ := ch.homesOf()
-	if home == s || home.warm {
-		return nil
-	}
-	found := float64(llmlb.Work{Uncached: ch.uncached(s), Cached: s.matched}.Effort())
-	saved := (1 + work) * max(0, ch.effort(home)-found) / home.rate.Speed
-	if home.cost-share*saved > s.cost+homeCommon*share*saved {
-		return nil
-	}
-	ch.call.SentHome = true
-	return home
-}
-
-// homeCommon is how much of what it saves a home may cost more than another endpoint
-// that is known to hold the prefix.
-const homeCommon = 0.5
-
-// homesPay is the share of a prompt that is likely at its home because of other
-// gateways: none where the Call has no home.
-func (ch *choice) homesPay() float64 {
-	if ch.call.Key == 0 {
-		return 0
-	}
-	return ch.othersShare() * ch.homeShare()
-}
-
-// othersLeast is how many requests must have been seen at scrapes, each at as many as
-// it was open, before it is known whose they are.
-const othersLeast = 200
-
-// othersShare is the share of what the servers have to do that is not ours.
-func (ch *choice) othersShare() float64 {
-	seen, all := 0.0, 0.0
-	for _, s := range ch.left {
-		seen += s.brief().Others
-		all += s.brief().All
-	}
-	if all < othersLeast {
-		return 0 // too little has been seen to say
-	}
-	return seen / all
-}
-
-// homeShare is the share of a prompt that its home has, though we did not know: by
-// what engines answer, or else as much as they say in their metrics that they find of
-// all prompts.
-func (ch *choice) homeShare() float64 {
-	share, known := ch.call.Pool.HomeShare()
-	if known {
-		return share
-	}
-	hits, prompt := 0.0, 0.0
-	for _, s := range ch.left {
-		hits += s.brief().Hits
-		prompt += s.brief().Prompts
-	}
-	if prompt == 0 {
-		return share / 2
-	}
-	return min(1, hits/prompt)
 }
 
 // coldPrice is the cost, less what a match that is not worth much saves. The

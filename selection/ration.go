@@ -115,7 +115,7 @@ func (ch *choice) onlySlow() bool {
 		}
 	}
 	ch.aside = slow
-	ch.left, ch.homes = append(ch.left[:0], slow...), homes{}
+	ch.left, ch.atHome = append(ch.left[:0], slow...), nil
 	return len(slow) > 0
 }
 

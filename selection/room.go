@@ -73,10 +73,14 @@ func roomUnknown(e *llmlb.Endpoint, load *llmlb.Load, waiting float64) bool {
 
 // waitsFor reports whether the Call waits for the seat that was picked, which has
 // no room now: one that holds its prefix, and for which `work` says that waiting
-// costs less than computing the prefix elsewhere. The other strategies weigh no
+// costs less than computing the prefix elsewhere; or the home of its conversation,
+// where other gateways look for it. The other strategies weigh no
 // waiting, so that nothing would ever end it.
 func (ch *choice) waitsFor(picked *seat) bool {
-	return picked.warm && ch.usable > 1 && ch.settings.Strategy == StrategyWork && !ch.call.Impatient
+	if ch.usable == 1 || ch.settings.Strategy != StrategyWork || ch.call.Impatient {
+		return false
+	}
+	return picked.warm || ch.waitsAtHome(picked)
 }
 
 // hasRoom reports whether the seat's endpoint could use more work.
@@ -94,7 +98,7 @@ func (ch *choice) onlyRoom() bool {
 			kept = append(kept, s)
 		}
 	}
-	ch.left, ch.homes = kept, homes{}
+	ch.left, ch.atHome = kept, nil
 	return len(kept) > 0
 }
 

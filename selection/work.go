@@ -53,6 +53,13 @@ func (ch *choice) work() (*seat, llmlb.Reason) {
 		ch.behind = nil
 		return s, llmlb.ReasonWarm
 	}
+	if home := ch.spillHome(s); home != nil {
+		ch.behind = nil
+		if home.warm {
+			return home, llmlb.ReasonWarm
+		}
+		return home, llmlb.ReasonCold
+	}
 	if ch.behind == nil {
 		ch.behind = ch.cheapestWarm()
 	}

@@ -126,7 +126,7 @@ func TestACapacityThatIsNotFoundSaysWhy(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "x.html")
 	for _, tc := range []struct{ line, value, says string }{
 		// Two requests are never too many.
-		{"-gen gsp -requests 2 -groups 1", "–", "capacity of work, ideal: not known, because 95 % of the requests meet the SLO even at 1000 times the trace's rate: the workload is too small, or the SLO too loose, to show what is too much: raise -requests or take fewer -replicas"},
+		{"-gen gsp -requests 2 -groups 1", "–", "capacity of ideal, work: not known, because 95 % of the requests meet the SLO even at 1000 times the trace's rate: the workload is too small, or the SLO too loose, to show what is too much: raise -requests or take fewer -replicas"},
 		{small + "-slo-ttft 1ms", "0.000×", "capacity of ideal, work: 0, because less than 95 % of the requests meet the SLO at any speed"},
 	} {
 		line := tc.line + " -strategy work,ideal -capacity"

@@ -93,7 +93,7 @@ func multiturn(o MultiturnOptions, lim limits) (*Trace, error) {
 			if left < 2 || turn > 0 && lengths.IntN(o.Turns) == 0 {
 				break
 			}
-			q := Request{At: at, Client: client}
+			q := Request{At: at, Client: client, Conversation: uint64(c) + 1}
 			if turn > 0 {
 				q.Follows = 1
 				q.Think = time.Duration(think.ExpFloat64() * float64(o.Think))

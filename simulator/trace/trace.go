@@ -43,4 +43,8 @@ type Request struct {
 
 	// Client is who asks, or "".
 	Client string
+
+	// Conversation tells its conversation from all others, as the beginning of a real
+	// prompt does to a gateway. 0: only Blocks can tell.
+	Conversation uint64
 }

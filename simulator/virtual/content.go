@@ -12,6 +12,7 @@ type content interface {
 	features() llmlb.Features
 	request(id uint64, blockSize int) engine.Request
 	pieces() (ids []uint64, tokens int) // chained ids, of so many tokens each
+	key() uint64                        // of its conversation, 0 where nothing tells
 }
 
 const (
@@ -20,8 +21,9 @@ const (
 	// bytesPerToken is how long a token of the texts is that there would be.
 	bytesPerToken = 4
 
-	// keyPieces is how many pieces of a row's prompt tell its conversation apart.
-	keyPieces = 2
+	// keyTokens is how much of a row's prompt tells its conversation apart where the
+	// trace does not: two pieces of the traces that have them of 512 tokens.
+	keyTokens = 1024
 )
 
 // row is the content of a trace's request.
@@ -43,8 +45,18 @@ func (r row) features() llmlb.Features {
 	for i := range f.Blocks {
 		f.Blocks[i] = r.upTo(llmlb.BlockEnd(i+1) / bytesPerToken)
 	}
-	f.Key = scramble(r.Blocks[min(keyPieces, len(r.Blocks))-1] ^ keySalt)
+	f.Key = scramble(r.key() ^ keySalt)
 	return f
+}
+
+func (r row) key() uint64 {
+	switch {
+	case r.Conversation != 0:
+		return r.Conversation
+	case r.block == 0 || len(r.Blocks) == 0:
+		return 0
+	}
+	return r.Blocks[min(len(r.Blocks), (r.Input+r.block-1)/r.block, max(1, keyTokens/r.block))-1]
 }
 
 // keySalt keeps a conversation's key from being one of its blocks' hashes.

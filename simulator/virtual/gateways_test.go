@@ -54,11 +54,11 @@ func TestGatewaysThatShareNothingFindEachOthersCaches(t *testing.T) {
 	one, alone := found(replay(t, docs, 1))
 	eight, together := found(replay(t, docs, 8))
 	t.Logf("one gateway finds %.3f of all prompt tokens cached and takes %v to the first token, eight %.3f and %v", one, alone, eight, together)
-	if eight < 0.8*one {
-		t.Errorf("eight gateways find %.3f of all prompt tokens cached, one %.3f: want four fifths of that at least", eight, one)
+	if eight < 0.9*one {
+		t.Errorf("eight gateways find %.3f of all prompt tokens cached, one %.3f: want nine tenths of that at least", eight, one)
 	}
-	if together > 3*alone {
-		t.Errorf("it takes %v to the first token with eight gateways and %v with one, want no more than three times as long", together, alone)
+	if together > 2*alone {
+		t.Errorf("it takes %v to the first token with eight gateways and %v with one, want no more than twice as long", together, alone)
 	}
 }
 

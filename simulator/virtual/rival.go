@@ -62,9 +62,9 @@ func (r *rival) arrive(v *visit) {
 	ids, block := v.content.pieces()
 	if block > 0 {
 		x.Pieces, x.Block = ids[:min(len(ids), v.input/block)], block
-		if n := min(len(ids), (v.input+block-1)/block, keyPieces); n > 0 {
-			x.Key = scramble(ids[n-1])
-		}
+	}
+	if key := v.content.key(); key != 0 {
+		x.Key = scramble(key)
 	}
 	v.of = x
 	ids = x.Pieces

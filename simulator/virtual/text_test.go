@@ -79,3 +79,5 @@ func (w *walk) hash(n int) uint64 {
 }
 
 func (p *prompt) pieces() (ids []uint64, tokens int) { return nil, 0 }
+
+func (p *prompt) key() uint64 { return 0 }
