@@ -345,7 +345,11 @@ func (p *proxy) noteHeaderUp(d *caddyfile.Dispenser) {
 func unknownOption(at caddyfile.Token) error {
 	d := caddyfile.NewDispenser([]caddyfile.Token{at})
 	d.Next()
-	return d.Errf("unknown option '%s' in llm_proxy; %shave %s, and what reverse_proxy has", at.Text, selection.EndpointHint(at.Text), strings.Join(optionNames(), ", "))
+	hint := selection.EndpointHint(at.Text)
+	if at.Text == "{" {
+		hint = "what stands before it takes no block (scorers stand on lines of their own: scorer <name> [<weight>]); "
+	}
+	return d.Errf("unknown option '%s' in llm_proxy; %shave %s, and what reverse_proxy has", at.Text, hint, strings.Join(optionNames(), ", "))
 }
 
 // optionNames lists the shorthand's own options.

@@ -225,6 +225,14 @@ func TestUnknownOptions(t *testing.T) {
 	}
 }
 
+// Scorers look as if they belonged into a block of their strategy.
+func TestScorersInABlockOfTheirStrategy(t *testing.T) {
+	_, err := adapt(":8080 {\n\tllm_proxy 10.4.0.11:8000 {\n\t\tstrategy weighted {\n\t\t\tqueue 2\n\t\t}\n\t}\n}\n")
+	if err == nil || !strings.Contains(err.Error(), "scorer <name> [<weight>]") {
+		t.Errorf("error %v does not say where scorers stand", err)
+	}
+}
+
 func TestBadUpstreams(t *testing.T) {
 	for upstreams, want := range map[string]string{
 		`""`:                                   "upstream is empty",

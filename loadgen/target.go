@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -21,7 +22,10 @@ type resolver interface {
 // target reads the URL and adds the API's usual path where it has none.
 func target(text, api string) (*url.URL, error) {
 	u, err := url.Parse(text)
-	if err != nil {
+	switch {
+	case err != nil && !strings.Contains(text, "://"): // such as 127.0.0.1:8080
+		u = new(url.URL)
+	case err != nil:
 		return nil, fmt.Errorf("reading target %q: %w", text, err)
 	}
 	if u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {

@@ -31,6 +31,9 @@ func TestTarget(t *testing.T) {
 			t.Errorf("the error tells the password: %v", err)
 		}
 	}
+	if _, err := target("127.0.0.1:8080", chat); err == nil || !strings.Contains(err.Error(), "have a URL such as http://") {
+		t.Errorf("%v does not say what to write", err)
+	}
 }
 
 type names map[string][]string

@@ -31,9 +31,16 @@ func work(t *trace.Trace, c engine.Config) []effort {
 	return efforts
 }
 
+// fits reports whether an engine takes a request at all: its memory has room for the
+// prompt and the answer, but for the last token, which is never computed.
+func fits(r *trace.Request, c engine.Config) bool {
+	room := c.KVTokens / c.BlockSize * c.BlockSize
+	return r.Input <= room && r.Output-1 <= room-r.Input
+}
+
 // LoadFactor is the least share of their time that the replicas must work to keep
-// up with the trace, from its first to its last arrival. Above 1 a backlog grows
-// whatever the router does. Batches that memory keeps from being full, and caches
+// up with the trace, from its first to its last arrival, without the requests that
+// every one of them refuses. Above 1 a backlog grows whatever the router does. Batches that memory keeps from being full, and caches
 // that forget, make the true load higher.
 //
 // Of a trace whose requests follow others it is 0: they wait for a slow pool, and
@@ -43,8 +50,10 @@ func LoadFactor(t *trace.Trace, c engine.Config, replicas int) float64 {
 		return 0
 	}
 	sum := 0.0
-	for _, w := range work(t, c) {
-		sum += float64(w.prefill + w.decode)
+	for i, w := range work(t, c) {
+		if fits(&t.Requests[i], c) {
+			sum += float64(w.prefill + w.decode)
+		}
 	}
 	return sum / (float64(replicas) * femtoPerNano * float64(duration(t)))
 }

@@ -2,6 +2,7 @@ package bound
 
 import (
 	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -25,6 +26,10 @@ func TestLoadFactor(t *testing.T) {
 	}
 	if got, want := MaxRate(tr, c, 2), 2000/ms; math.Abs(got-want) > 1e-9 {
 		t.Errorf("max rate of %v, want %v", got, want)
+	}
+	tooLong := slices.Insert(slices.Clone(tr.Requests), 1, trace.Request{At: 1, Input: c.KVTokens, Output: 2})
+	if got, want := LoadFactor(&trace.Trace{Requests: tooLong}, c, 2), ms/2000; math.Abs(got-want) > 1e-9 {
+		t.Errorf("load factor of %v with a request that no engine takes, want %v", got, want)
 	}
 	if got, want := LoadFactor(tr.Speed(3), c, 2), 3*ms/2000; math.Abs(got-want) > 1e-6 {
 		t.Errorf("at three times the speed the load factor is %v, want %v", got, want)
