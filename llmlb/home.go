@@ -5,6 +5,7 @@ package llmlb
 // Pure; under the pool's lock.
 type homes struct {
 	missed float64
+	told   int // prompts of which engines have said what they found
 	untold int // prompts of which no engine said what it found, since one did
 }
 
@@ -17,7 +18,7 @@ const homeUntold = 50
 // learn takes in what share of a prompt its home had cached that we did not know
 // of.
 func (h *homes) learn(share float64) {
-	h.untold = 0
+	h.told, h.untold = h.told+1, 0
 	h.missed += homeWeight * (1 - share - h.missed)
 }
 
@@ -46,3 +47,7 @@ func (p *Pool) learnHome(c *Call) {
 func (p *Pool) HomeShare() (share float64, known bool) {
 	return p.homes.share(), p.homes.untold < homeUntold
 }
+
+// HomesTried is of how many prompts engines have said what they found of them at the
+// homes of their conversations. Under the pool's lock.
+func (p *Pool) HomesTried() int { return p.homes.told }

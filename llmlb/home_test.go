@@ -40,6 +40,9 @@ func TestWhatHomesHaveBeenWorth(t *testing.T) {
 	if _, known := share(); known {
 		t.Error("engines that say nothing are still taken at their word")
 	}
+	if p.HomesTried() != 2000 {
+		t.Errorf("%d homes were tried, want 2000", p.HomesTried())
+	}
 	served(0, 0)
 	if _, known := share(); !known {
 		t.Error("one that says it again is not heard")

@@ -17,6 +17,11 @@ const (
 	// homeCommon is how much of what it saves a home may cost more than another
 	// endpoint that is known to hold the prefix.
 	homeCommon = 0.5
+
+	// homesTried is how many prompts engines must have told of before a spill goes
+	// home. Cold prompts try homes before it is known what they are worth; what is
+	// warm somewhere has more to lose.
+	homesTried = 20
 )
 
 // keepsHome reports whether the Call goes to its home rather than to the cheapest seat,
@@ -67,6 +72,9 @@ func (ch *choice) commonHome(s *seat) *seat {
 // s: or nil. What is computed at s other gateways do not find, and one of them that
 // finds a copy there for itself leaves the home as well.
 func (ch *choice) spillHome(s *seat) *seat {
+	if ch.call.Pool.HomesTried() < homesTried {
+		return nil
+	}
 	home := ch.strictHome(s)
 	if home == nil || ch.past(home) != llmlb.ReasonNone {
 		return nil

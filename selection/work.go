@@ -53,15 +53,16 @@ func (ch *choice) work() (*seat, llmlb.Reason) {
 		ch.behind = nil
 		return s, llmlb.ReasonWarm
 	}
-	if home := ch.spillHome(s); home != nil {
+	home := ch.spillHome(s)
+	if home != nil && home.warm {
 		ch.behind = nil
-		if home.warm {
-			return home, llmlb.ReasonWarm
-		}
-		return home, llmlb.ReasonCold
+		return home, llmlb.ReasonWarm
 	}
 	if ch.behind == nil {
 		ch.behind = ch.cheapestWarm()
+	}
+	if home != nil {
+		return home, spill
 	}
 	return ch.least(among, true), spill
 }
