@@ -308,7 +308,8 @@ func TestABodyIsGivenUpOnceItsAnswerHasBegun(t *testing.T) {
 	if n := g.bodyBytes(); n != size {
 		t.Errorf("bodies take %v bytes before the answer, want %d", n, size)
 	}
-	if held := live() - before; held < size {
+	// Other memory may have been let go meanwhile: the vocabulary, what tests before left.
+	if held := live() - before; held < size-size/8 {
 		t.Errorf("%d bytes are held before the answer, want %d: it may have to be sent again", held, size)
 	}
 	close(begin)
