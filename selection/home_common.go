@@ -32,8 +32,12 @@ const (
 // counted; but a slow kind of server should not be kept the longer for that.
 func (ch *choice) keepsHome(home, cheapest *seat) bool {
 	allowed := min(homeWorthMost, homeWorth*ch.homesPay())
-	pace := max(home.rate.Speed, cheapest.rate.Speed/homeStep)
-	return allowed > 0 && home.cost <= cheapest.cost+allowed*ch.effort(cheapest)/pace
+	return allowed > 0 && home.cost <= cheapest.cost+allowed*ch.effort(cheapest)/homePace(home, cheapest)
+}
+
+// homePace is the speed by which what a home saves is counted.
+func homePace(home, other *seat) float64 {
+	return max(home.rate.Speed, other.rate.Speed/homeStep)
 }
 
 // strictHome returns the Call's home where that is worth its cost, or nil.
@@ -49,18 +53,19 @@ func (ch *choice) strictHome(cheapest *seat) *seat {
 
 // commonHome returns the home of a Call whose prefix we know to be at s, where other
 // gateways will look for it: or nil. Each of them would otherwise keep a copy where
-// it happened to send the first such prompt, and caches hold them only once.
+// it happened to send the first such prompt, and caches hold them only once. A home
+// past a threshold would be left again with the next one.
 func (ch *choice) commonHome(s *seat) *seat {
 	share := ch.homesPay()
 	if share == 0 {
 		return nil
 	}
 	home := ch.homeOf()
-	if home == s || home.warm {
+	if home == s || home.warm || ch.past(home) != llmlb.ReasonNone {
 		return nil
 	}
 	found := float64(llmlb.Work{Uncached: ch.uncached(s), Cached: s.matched}.Effort())
-	saved := (1 + work) * max(0, ch.effort(home)-found) / home.rate.Speed
+	saved := (1 + work) * max(0, ch.effort(home)-found) / homePace(home, s)
 	if home.cost-share*saved > s.cost+homeCommon*share*saved {
 		return nil
 	}

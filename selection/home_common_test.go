@@ -146,3 +146,47 @@ func TestACallWaitsForItsHome(t *testing.T) {
 		})
 	}
 }
+
+// A server that holds a prompt's prefix was left for the home of its conversation also
+// where that one was ten times as slow, and seven seconds were waited instead of none;
+// and where so many waited that the operator wants a server left.
+func TestAKnownPrefixIsNotSentToJustAnyHome(t *testing.T) {
+	for _, tc := range []struct {
+		name    string
+		speed   float64 // the last server's
+		waiting float64 // at it
+		limit   float64 // spill_waiting
+		tokens  int
+		leaves  bool // for the last server
+	}{
+		{"equal servers", 8000, 2.1, 0, 20_000, true},
+		{"a slow kind of server", 800, 0, 0, 6000, false},
+		{"past the threshold", 8000, 2.1, 1, 20_000, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			w := crowded(t, tc.waiting)
+			w.settings.SpillWaiting = tc.limit
+			w.found(0.9)
+			w.teach(8000, 8000, tc.speed)
+			w.crowd(tc.waiting)
+			list := addresses(3)
+			w.pool.Lock()
+			cache := w.endpoint(list[0]).CacheID()
+			w.pool.Unlock()
+			next := w.atHome(list[2], tc.tokens)
+			left := 0
+			for range 20 {
+				p := next()
+				indexOf(w.pool).learn(p.Blocks, cache, llmlb.Unknown, w.now, true)
+				c := w.grant(p)
+				if where(c) == list[2] {
+					left++
+				}
+				c.EndAttempt(w.now, llmlb.ClientGone)
+			}
+			if (left > 0) != tc.leaves {
+				t.Errorf("%d of 20 left the server that holds their prefix for the last one, want any: %v", left, tc.leaves)
+			}
+		})
+	}
+}
