@@ -68,3 +68,12 @@ func (c Config) validate() error {
 	}
 	return nil
 }
+
+// Fits reports whether memory has room at all for a request of so many tokens, each at
+// least 1. What does not fit is refused.
+func (c Config) Fits(input, output int) bool {
+	capacity := c.KVTokens / c.BlockSize * c.BlockSize
+	// The last token is sampled and never computed, so it needs no memory.
+	// The first comparison keeps the second from overflowing.
+	return input <= capacity && output-1 <= capacity-input
+}

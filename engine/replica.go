@@ -63,10 +63,7 @@ func (r *Replica) Add(now time.Duration, req Request) error {
 	if req.Input < 1 || req.Output < 1 {
 		return fmt.Errorf("adding sequence %d: %d input and %d output tokens; each must be at least 1", req.ID, req.Input, req.Output)
 	}
-	// The last token is sampled and never computed, so it needs no memory.
-	// The first comparison keeps the second from overflowing.
-	capacity := len(r.pool.blocks) * r.config.BlockSize
-	if req.Input > capacity || req.Output-1 > capacity-req.Input {
+	if !r.config.Fits(req.Input, req.Output) {
 		return fmt.Errorf("adding sequence %d: %w", req.ID, ErrNeverFits)
 	}
 	if _, ok := r.byID[req.ID]; ok {

@@ -48,6 +48,7 @@ func (p *Pool) Reachable(s *Settings) iter.Seq[*Member] {
 	return func(yield func(*Member) bool) { p.reachable(s, yield) }
 }
 
+// reachable is apart so that Reachable can be inlined, and going over it makes nothing.
 func (p *Pool) reachable(s *Settings, yield func(*Member) bool) {
 	current := p.current()
 	if current == nil {

@@ -29,10 +29,11 @@ const (
 // conversation there, which we would know nothing of, or will look for it there.
 //
 // It is by the home's pace, which looks slow while others keep it busy, that the time is
-// counted; but a slow kind of server should not be kept the longer for that.
-func (ch *choice) keepsHome(home, cheapest *seat) bool {
-	allowed := min(homeWorthMost, homeWorth*ch.homesPay())
-	return allowed > 0 && home.cost <= cheapest.cost+allowed*ch.effort(cheapest)/homePace(home, cheapest)
+// counted; but a slow kind of server should not be kept the longer for that. Pay is
+// homesPay's, and not 0.
+func (ch *choice) keepsHome(home, cheapest *seat, pay float64) bool {
+	allowed := min(homeWorthMost, homeWorth*pay)
+	return home.cost <= cheapest.cost+allowed*ch.effort(cheapest)/homePace(home, cheapest)
 }
 
 // homePace is the speed by which what a home saves is counted.
@@ -42,10 +43,11 @@ func homePace(home, other *seat) float64 {
 
 // strictHome returns the Call's home where that is worth its cost, or nil.
 func (ch *choice) strictHome(cheapest *seat) *seat {
-	if ch.call.Key == 0 {
+	pay := ch.homesPay()
+	if pay == 0 {
 		return nil
 	}
-	if home := ch.homeOf(); ch.keepsHome(home, cheapest) {
+	if home := ch.homeOf(); ch.keepsHome(home, cheapest, pay) {
 		return home
 	}
 	return nil
@@ -95,13 +97,17 @@ func (ch *choice) waitsAtHome(home *seat) bool {
 	if !ch.call.SentHome {
 		return false
 	}
+	pay := ch.homesPay()
+	if pay == 0 {
+		return false
+	}
 	cheapest := home
 	for _, s := range ch.left {
 		if s.cost < cheapest.cost {
 			cheapest = s
 		}
 	}
-	return ch.keepsHome(home, cheapest)
+	return ch.keepsHome(home, cheapest, pay)
 }
 
 // homesPay is the share of a prompt that is likely at its home because of other

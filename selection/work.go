@@ -61,10 +61,10 @@ func (ch *choice) work() (*seat, llmlb.Reason) {
 	if ch.behind == nil {
 		ch.behind = ch.cheapestWarm()
 	}
-	if home != nil {
-		return home, spill
+	if home == nil {
+		home = ch.least(among, true)
 	}
-	return ch.least(among, true), spill
+	return home, spill
 }
 
 // cheapestWarm returns the warm seat that was left for its cost.

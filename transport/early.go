@@ -68,6 +68,9 @@ func (c *candid) Write(p []byte) (int, error) {
 
 // lender is a body that lies in memory as a whole.
 type lender interface {
+	// Hold keeps it until it has been read or closed.
+	Hold()
+
 	// WriteUpTo writes at most so many bytes of it from where they lie.
 	WriteUpTo(w io.Writer, most int64) (int64, error)
 }

@@ -175,7 +175,7 @@ var shorts = sync.Pool{New: func() any { return new(shortBody) }}
 func (a *attempt) shorten(req *http.Request, w *watch) {
 	n := req.ContentLength
 	if n <= 0 || n > inOneWrite || int64(len(a.call.Body)) != n {
-		if longer, ok := req.Body.(interface{ Hold() }); ok {
+		if longer, ok := req.Body.(lender); ok {
 			longer.Hold() // it is read or closed, though perhaps not before there is an answer
 		}
 		return // what is not held could not be read again for another attempt

@@ -13,8 +13,8 @@
 //
 // Engine configurations must be ones that engine.New accepts. Requests that it
 // would refuse, for being longer than its whole memory, are counted like others, but
-// for the load: leave them out beforehand where that matters. To bound a trace at another speed,
-// give the trace with its arrivals changed.
+// for the load: leave them out beforehand where that matters. To bound a trace at
+// another speed, give the trace with its arrivals changed.
 //
 // In a trace whose requests follow others, when they arrive depends on the pool.
 // The bounds on hits then are those of the trace's own order, Solo allows for any

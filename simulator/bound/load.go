@@ -31,17 +31,10 @@ func work(t *trace.Trace, c engine.Config) []effort {
 	return efforts
 }
 
-// fits reports whether an engine takes a request at all: its memory has room for the
-// prompt and the answer, but for the last token, which is never computed.
-func fits(r *trace.Request, c engine.Config) bool {
-	room := c.KVTokens / c.BlockSize * c.BlockSize
-	return r.Input <= room && r.Output-1 <= room-r.Input
-}
-
 // LoadFactor is the least share of their time that the replicas must work to keep
 // up with the trace, from its first to its last arrival, without the requests that
-// every one of them refuses. Above 1 a backlog grows whatever the router does. Batches that memory keeps from being full, and caches
-// that forget, make the true load higher.
+// every one of them refuses. Above 1 a backlog grows whatever the router does. Batches
+// that memory keeps from being full, and caches that forget, make the true load higher.
 //
 // Of a trace whose requests follow others it is 0: they wait for a slow pool, and
 // so it always keeps up. A trace without duration has none either.
@@ -51,7 +44,7 @@ func LoadFactor(t *trace.Trace, c engine.Config, replicas int) float64 {
 	}
 	sum := 0.0
 	for i, w := range work(t, c) {
-		if fits(&t.Requests[i], c) {
+		if r := &t.Requests[i]; c.Fits(r.Input, r.Output) {
 			sum += float64(w.prefill + w.decode)
 		}
 	}
